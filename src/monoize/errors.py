@@ -1,0 +1,178 @@
+"""Every error that Monoize raises on purpose.
+
+MonoizeError                     code, HTTP status, retryable
+├── CallerError                  the caller can mend it
+│   ├── InvalidRequest           400  bad JSON, wrong type, unknown role; names the field
+│   ├── UnsupportedByTarget      400  the chosen provider cannot do what was asked at all
+│   ├── LossRefused              400  x-monoize-strict and something would be lost
+│   ├── Unauthorized             401
+│   ├── Forbidden                403
+│   ├── NotFound                 404
+│   ├── ModelNotFound            404
+│   ├── MethodNotAllowed         405
+│   ├── RequestTimeout           408  the body did not arrive in time
+│   └── PayloadTooLarge          413
+├── UpstreamError                a provider said no or could not be reached
+│   ├── UpstreamRefused          the provider's own 4xx, passed on
+│   ├── UpstreamFailed           502  5xx, 429, network: retryable
+│   ├── UpstreamTimeout          502  retryable
+│   ├── UpstreamUnreadable       502  a reply that is not its protocol
+│   └── UpstreamExhausted        502  every candidate was tried (ROUT-8)
+├── EngineError                  503  a local engine is missing or broken
+└── ConfigError                  the operator can mend it; never reaches a caller
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+__all__ = [
+    "CallerError",
+    "ConfigError",
+    "EngineError",
+    "Forbidden",
+    "InvalidRequest",
+    "LossRefused",
+    "MethodNotAllowed",
+    "ModelNotFound",
+    "MonoizeError",
+    "NotFound",
+    "PayloadTooLarge",
+    "ProviderError",
+    "RequestTimeout",
+    "Unauthorized",
+    "UnsupportedByTarget",
+    "UpstreamError",
+    "UpstreamExhausted",
+    "UpstreamFailed",
+    "UpstreamRefused",
+    "UpstreamTimeout",
+    "UpstreamUnreadable",
+]
+
+
+class ProviderError(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider said when it refused or failed, read from its own dialect."""
+
+    message: str
+    status: int | None = None
+    type: str | None = None
+    code: str | None = None
+    param: str | None = None
+    protocol: str | None = None  # whose dialect `body` is in
+    body: Any = None  # the wire object; a caller of the same protocol gets it as it is
+    details: Mapping[str, Any] | None = None
+
+
+class MonoizeError(Exception):
+    code: ClassVar[str] = "internal_error"
+    status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        provider: ProviderError | None = None,
+        http_status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.provider = provider
+        self.error_code = code or self.code
+        self.http_status = http_status or self.status
+
+
+class CallerError(MonoizeError):
+    code = "invalid_request"
+    status = 400
+
+
+class InvalidRequest(CallerError):
+    """A request that cannot be read; `param` is the path of the mistake."""
+
+
+class UnsupportedByTarget(CallerError):
+    code = "unsupported_by_provider"
+
+
+class LossRefused(CallerError):
+    code = "translation_would_lose"
+
+
+class Unauthorized(CallerError):
+    code = "unauthorized"
+    status = 401
+
+
+class Forbidden(CallerError):
+    code = "forbidden"
+    status = 403
+
+
+class NotFound(CallerError):
+    code = "not_found"
+    status = 404
+
+
+class ModelNotFound(CallerError):
+    code = "model_not_found"
+    status = 404
+
+
+class MethodNotAllowed(CallerError):
+    code = "method_not_allowed"
+    status = 405
+
+
+class RequestTimeout(CallerError):
+    code = "request_timeout"
+    status = 408
+
+
+class PayloadTooLarge(CallerError):
+    code = "payload_too_large"
+    status = 413
+
+
+class UpstreamError(MonoizeError):
+    code = "upstream_error"
+    status = 502
+
+
+class UpstreamRefused(UpstreamError):
+    """The provider's own refusal: its status is ours (ROUT-6)."""
+
+
+class UpstreamFailed(UpstreamError):
+    retryable = True
+
+
+class UpstreamTimeout(UpstreamError):
+    code = "upstream_timeout"
+    retryable = True
+
+
+class UpstreamUnreadable(UpstreamError):
+    code = "invalid_upstream_response"
+    retryable = True
+
+
+class UpstreamExhausted(UpstreamError):
+    code = "upstream_exhausted"
+
+
+class EngineError(MonoizeError):
+    code = "engine_unavailable"
+    status = 503
+    retryable = True
+
+
+class ConfigError(MonoizeError):
+    code = "invalid_config"

@@ -1,0 +1,232 @@
+"""Contract of a wire protocol: wire <-> URP for requests, responses, streams and errors, and nothing else.
+
+A protocol is a package in `protocols/` whose `__init__` names one `PROTOCOL`. Its id is the folder's name.
+Codecs are pure: ids and times come in as arguments, losses go out through `Losses`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from monoize import wirejson
+from monoize.clock import IdSource
+from monoize.errors import MonoizeError, ProviderError
+from monoize.sse import SseParser, SseWriter, StreamParser, StreamWriter
+from monoize.urp import Frame, Losses, UrpRequest, UrpResponse, UrpStreamEvent, WireEvent
+
+__all__ = [
+    "Json",
+    "Protocol",
+    "Reply",
+    "StreamDecoder",
+    "StreamEncoder",
+    "WireRequest",
+    "protocol",
+    "protocol_ids",
+    "with_model",
+]
+
+Json: TypeAlias = dict[str, Any]
+
+
+class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as a provider gets it: where below the base URL, and what."""
+
+    path: str  # with its version segment: /v1/chat/completions
+    body: Json
+
+
+class Reply(msgspec.Struct, kw_only=True):
+    """What an encoder of replies must know about the call that it answers."""
+
+    request: UrpRequest  # as the caller sent it
+    model: str  # the name that the caller used (D16)
+    ids: IdSource
+    created: int  # seconds since the epoch, where a provider gave none
+    losses: Losses
+    replays: bool = (
+        False  # the provider speaks the caller's protocol and nobody changes its replies
+    )
+
+
+class StreamDecoder(ABC):
+    """Wire events -> frames. One per stream; it never raises on what a provider may write."""
+
+    @abstractmethod
+    def decode(self, event: WireEvent) -> Frame:
+        """The events that one wire event becomes; perhaps none."""
+
+    @abstractmethod
+    def finish(self) -> Frame:
+        """What is still due when the connection ends: the last events, or an Error if the end was missing."""
+
+
+class StreamEncoder(ABC):
+    """Frames -> wire events. One per stream."""
+
+    def __init__(self, reply: Reply, model_paths: tuple[tuple[str, ...], ...] = ()) -> None:
+        self.reply = reply
+        self._model_paths = model_paths
+
+    def frame(self, frame: Frame) -> list[WireEvent]:
+        if self.reply.replays and frame.wire is not None:
+            return self.replay(frame)
+        return [wire for event in frame.events for wire in self.event(event)]
+
+    def replay(self, frame: Frame) -> list[WireEvent]:
+        """The provider's own event with the caller's model name."""
+        if frame.wire is None:
+            return []
+        data = with_model(frame.wire.data, self._model_paths, self.reply.model)
+        return [WireEvent(data, frame.wire.name)]
+
+    @abstractmethod
+    def event(self, event: UrpStreamEvent) -> Iterable[WireEvent]:
+        """One event written anew."""
+
+    def finish(self) -> list[WireEvent]:
+        """What this protocol writes after the last frame (chat: `[DONE]`)."""
+        return []
+
+
+class Protocol(ABC):
+    """One wire protocol, both directions."""
+
+    id: ClassVar[str]
+    # The protocol whose wire objects these are: sources and seals carry this name (D14).
+    dialect: ClassVar[str]
+    # Where a reply names its model: paths in a unary object, and in a stream's payloads.
+    model_paths: ClassVar[tuple[tuple[str, ...], ...]]
+    # Headers of the vendor that travel on same-protocol calls only (T35).
+    feature_headers: ClassVar[tuple[str, ...]] = ()
+    # A keep-alive that this protocol's clients pass over (T13).
+    keep_alive: ClassVar[bytes] = b": keep-alive\n\n"
+    line_end: ClassVar[str] = "\n"
+    models_path: ClassVar[str] = "/v1/models"  # where a provider lists its models
+
+    # --- requests ---
+
+    @abstractmethod
+    def decode_request(
+        self, body: Mapping[str, Any], *, model: str | None = None, stream: bool | None = None
+    ) -> UrpRequest:
+        """Read a request; `model` and `stream` come from the URL where the protocol puts them there.
+
+        Raises InvalidRequest with the path of the mistake in `param`.
+        """
+
+    @abstractmethod
+    def encode_request(self, request: UrpRequest, losses: Losses) -> WireRequest:
+        """Write a request for a provider. What has no place here is named in `losses`."""
+
+    @abstractmethod
+    def headers(self, api_key: str | None) -> dict[str, str]:
+        """Authentication and version headers of the provider."""
+
+    # --- replies ---
+
+    @abstractmethod
+    def decode_response(self, body: Mapping[str, Any], ids: IdSource) -> UrpResponse:
+        """Read a unary reply, tolerant of missing, unknown and new fields."""
+
+    @abstractmethod
+    def encode_response(self, response: UrpResponse, reply: Reply) -> Json:
+        """Write a unary reply anew."""
+
+    @abstractmethod
+    def stream_decoder(self, ids: IdSource) -> StreamDecoder: ...
+
+    @abstractmethod
+    def stream_encoder(self, reply: Reply) -> StreamEncoder: ...
+
+    def stream_parser(self, content_type: str, event_limit: int) -> StreamParser | None:
+        """The reader of a provider's streamed body; None when the content type says that it is no stream."""
+        return None if "json" in content_type else SseParser(event_limit)
+
+    def stream_writer(self, query: Mapping[str, str]) -> StreamWriter:
+        """The writer of a caller's stream; `query` is what the caller's URL asked for."""
+        del query
+        return SseWriter(self.line_end)
+
+    # --- errors ---
+
+    @abstractmethod
+    def decode_error(self, status: int, body: Any) -> ProviderError:
+        """Read an error body in any of the shapes that providers of this protocol use."""
+
+    @abstractmethod
+    def encode_error(self, error: MonoizeError, request_id: str) -> Json:
+        """An error in this protocol's dialect (D18)."""
+
+    # --- counting ---
+
+    def encode_count(self, request: UrpRequest, losses: Losses) -> WireRequest | None:
+        """A request that only counts tokens, or None when this protocol has no such call."""
+        del request, losses
+        return None
+
+    def decode_count(self, body: Mapping[str, Any]) -> int | None:
+        del body
+        return None
+
+    def encode_count_reply(self, tokens: int) -> Json:
+        return {"input_tokens": tokens}
+
+
+def with_model(data: str, paths: tuple[tuple[str, ...], ...], model: str) -> str:
+    """A JSON object with the caller's model name wherever the provider named one; other bytes stay."""
+    for path in paths:
+        if all(f'"{step}"' in data for step in path):
+            data = _renamed(data, path, model)
+    return data
+
+
+def _renamed(data: str, path: tuple[str, ...], model: str) -> str:
+    try:
+        fields = _RAW_FIELDS.decode(data)
+        if path[0] not in fields:
+            return data
+        inner = bytes(fields[path[0]])
+        if len(path) > 1:
+            changed = _renamed(inner.decode("utf-8"), path[1:], model).encode()
+        elif inner in (b"null", b'""'):
+            return data  # the provider named none: absent, null and "" are not a name
+        else:
+            changed = wirejson.dumps(model)
+        return wirejson.spliced(data, {path[0]: changed}).decode("utf-8")
+    except (msgspec.DecodeError, UnicodeError):
+        return data
+
+
+_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+@cache
+def _catalogue() -> Mapping[str, Protocol]:
+    from monoize import protocols  # noqa: PLC0415 - the plug-ins import this contract
+
+    found = {}
+    for module in pkgutil.iter_modules(protocols.__path__):
+        if module.ispkg and not module.name.startswith("_"):
+            plug_in: Protocol = importlib.import_module(
+                f"{protocols.__name__}.{module.name}"
+            ).PROTOCOL
+            if plug_in.id != module.name:
+                raise RuntimeError(f"protocol {plug_in.id!r} lives in the folder {module.name!r}")
+            found[plug_in.id] = plug_in
+    return found
+
+
+def protocol(id: str) -> Protocol:  # noqa: A002 - `id` is the word for it everywhere
+    return _catalogue()[id]
+
+
+def protocol_ids() -> tuple[str, ...]:
+    return tuple(_catalogue())

@@ -1,0 +1,1 @@
+"""The wire protocols: every folder here is one; underscored modules are shared help."""

@@ -1,0 +1,43 @@
+"""Tool-call ids and names within a protocol's alphabet, reversibly and without state (T26)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+
+__all__ = ["legal_id", "original_id", "shortened"]
+
+_ESCAPE = "mzid_"
+_HARMLESS = re.compile(r"^[a-zA-Z0-9_-]+$")
+
+
+def legal_id(call_id: str) -> str:
+    """The id itself if it is letters, digits, `_` and `-`, else an escaped form that `original_id` undoes."""
+    if _HARMLESS.match(call_id) and not call_id.startswith(_ESCAPE):
+        return call_id
+    return _ESCAPE + base64.urlsafe_b64encode(
+        call_id.encode("utf-8", "surrogatepass")
+    ).decode().rstrip("=")
+
+
+def original_id(call_id: str) -> str:
+    if not call_id.startswith(_ESCAPE):
+        return call_id
+    coded = call_id.removeprefix(_ESCAPE)
+    try:
+        raw = base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4))
+        return raw.decode("utf-8", "surrogatepass")
+    except (binascii.Error, UnicodeError, ValueError):
+        return call_id
+
+
+def shortened(call_id: str, limit: int) -> str:
+    """An id that a provider would refuse for its length; call and result are shortened alike, so they still pair."""
+    if len(call_id) <= limit:
+        return call_id
+    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return (
+        f"{call_id[: max(0, limit - 25)]}_{digest[:24]}"[-limit:] if limit > 25 else digest[:limit]
+    )

@@ -1,0 +1,141 @@
+"""Bytes <-> server-sent events: incremental, any split of bytes, no I/O."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Protocol
+
+from monoize.urp import WireEvent
+
+__all__ = ["SseError", "SseParser", "SseWriter", "StreamParser", "StreamWriter", "serialized"]
+
+DEFAULT_EVENT_LIMIT = 16 * 1024**2  # an image in one line is several megabytes (T11)
+
+
+class SseError(ValueError):
+    """A stream that cannot be read on: an event larger than the limit."""
+
+
+class StreamParser(Protocol):
+    """Reads a streamed body in any split of its bytes."""
+
+    def feed(self, chunk: bytes) -> list[WireEvent]: ...
+
+    def close(self) -> list[WireEvent]: ...
+
+
+class StreamWriter(Protocol):
+    """Writes a streamed body."""
+
+    content_type: str
+
+    def open(self) -> bytes: ...
+
+    def event(self, event: WireEvent) -> bytes: ...
+
+    def comment(self, text: str) -> bytes:
+        """A remark that clients pass over; empty where the format has none."""
+
+    def close(self) -> bytes: ...
+
+
+class SseParser:
+    """Feed it bytes as they come; it gives the events that are complete.
+
+    CR, LF and CRLF end a line, also when a read ends between CR and LF; a BOM and comments are passed over.
+    """
+
+    def __init__(self, event_limit: int = DEFAULT_EVENT_LIMIT) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._limit = event_limit
+        self._line: list[str] = []  # pieces of a line that is not complete yet
+        self._data: list[str] = []
+        self._name: str | None = None
+        self._size = 0
+        self._at_start = True
+        self._after_cr = False
+
+    def feed(self, chunk: bytes) -> list[WireEvent]:
+        return self._read(self._decoder.decode(chunk))
+
+    def close(self) -> list[WireEvent]:
+        """The end of the stream. Some providers leave out the last blank line: what is there counts."""
+        events = self._read(self._decoder.decode(b"", final=True))
+        if self._line:
+            self._take_line("".join(self._line))
+            self._line = []
+        return [*events, *self._dispatch()]
+
+    def _read(self, text: str) -> list[WireEvent]:
+        if not text:
+            return []
+        if self._at_start:
+            self._at_start = False
+            text = text.removeprefix("\ufeff")
+        if self._after_cr and text.startswith("\n"):
+            text = text[1:]
+        self._after_cr = text.endswith("\r")
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        first, *others = text.split("\n")
+        self._keep(first)
+        events: list[WireEvent] = []
+        for start in others:
+            line = "".join(self._line)
+            self._line = []
+            if line:
+                self._take_line(line)
+            else:
+                events += self._dispatch()
+            self._keep(start)
+        return events
+
+    def _keep(self, piece: str) -> None:
+        if piece:
+            self._size += len(piece)
+            if self._size > self._limit:
+                raise SseError(f"a server-sent event is larger than {self._limit} characters")
+            self._line.append(piece)
+
+    def _take_line(self, line: str) -> None:
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            self._data.append(value)
+        elif field == "event":
+            self._name = value
+
+    def _dispatch(self) -> list[WireEvent]:
+        data, name = self._data, self._name
+        self._data, self._name, self._size = [], None, 0
+        return [WireEvent("\n".join(data), name)] if data else []
+
+
+class SseWriter:
+    content_type = "text/event-stream; charset=utf-8"
+
+    def __init__(self, line_end: str = "\n") -> None:
+        self._line_end = line_end
+
+    def open(self) -> bytes:
+        return b""
+
+    def event(self, event: WireEvent) -> bytes:
+        return serialized(event, self._line_end)
+
+    def comment(self, text: str) -> bytes:
+        return f": {text}{self._line_end}{self._line_end}".encode()
+
+    def close(self) -> bytes:
+        return b""
+
+
+def serialized(event: WireEvent, line_end: str = "\n") -> bytes:
+    """One event as bytes; data of several lines becomes several data fields."""
+    name = f"event: {event.name}{line_end}" if event.name else ""
+    if "\n" in event.data or "\r" in event.data:
+        lines = event.data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        data = "".join(f"data: {line}{line_end}" for line in lines)
+    else:
+        data = f"data: {event.data}{line_end}"
+    return f"{name}{data}{line_end}".encode("utf-8", "surrogatepass")

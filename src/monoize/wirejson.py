@@ -1,0 +1,86 @@
+"""JSON as providers really write it: fast where it is clean, tolerant of lone surrogates, exact where untouched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import orjson
+
+__all__ = ["MAX_DEPTH", "JsonError", "depth_exceeds", "dumps", "loads", "spliced"]
+
+MAX_DEPTH = 254  # what the fast writer takes; deeper than any real request
+
+_TOP_LEVEL = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENCODER = msgspec.json.Encoder()
+
+
+class JsonError(ValueError):
+    """Bytes that are not JSON; the message says where."""
+
+
+def loads(data: bytes | str) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as strict:
+        return _loads_tolerantly(data, strict)
+
+
+def _loads_tolerantly(data: bytes | str, strict: ValueError) -> Any:
+    """Take lone surrogates (an emoji cut in two) and integers beyond 64 bits, refuse NaN and the rest."""
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8")
+        if not depth_exceeds(text, MAX_DEPTH):
+            return json.loads(text, parse_constant=_no_constant)
+    except JsonError:
+        raise
+    except (ValueError, RecursionError):
+        raise JsonError(str(strict)) from None
+    raise JsonError(f"nested deeper than {MAX_DEPTH} levels")
+
+
+def _no_constant(name: str) -> Any:
+    raise JsonError(f"{name} is not JSON")
+
+
+def dumps(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError as error:  # lone surrogates, integers beyond 64 bits
+        if "ecursion" in str(error):
+            raise JsonError(f"nested deeper than {MAX_DEPTH} levels") from None
+        return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def depth_exceeds(text: str, limit: int) -> bool:
+    """Whether brackets nest deeper than `limit`, without recursion and without parsing."""
+    if text.count("[") + text.count("{") <= limit:
+        return False
+    depth, in_string, escaped = 0, False, False
+    for letter in text:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif letter == "\\":
+                escaped = True
+            elif letter == '"':
+                in_string = False
+        elif letter == '"':
+            in_string = True
+        elif letter in "[{":
+            depth += 1
+            if depth > limit:
+                return True
+        elif letter in "]}":
+            depth -= 1
+    return False
+
+
+def spliced(raw: bytes | str, changes: Mapping[str, Any]) -> bytes:
+    """The same object with some top-level fields replaced: every other value keeps its bytes."""
+    fields = _TOP_LEVEL.decode(raw)
+    for name, value in changes.items():
+        fields[name] = msgspec.Raw(value if isinstance(value, bytes) else dumps(value))
+    return _ENCODER.encode(fields)
