@@ -60,6 +60,7 @@ from monoize.urp.stream import (
 from monoize.urp.value import EMPTY, Source, Value, bare, replace
 
 __all__ = [
+    "EMPTY",
     "ArgumentsDelta",
     "Audio",
     "Base64",
@@ -68,7 +69,6 @@ __all__ = [
     "Citation",
     "CitationDelta",
     "Delta",
-    "EMPTY",
     "EncryptedDelta",
     "Error",
     "File",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 import msgspec
 
@@ -48,8 +48,10 @@ from monoize.urp.value import EMPTY, Value
 
 __all__ = ["Folder", "StreamFailed", "fold", "unfold"]
 
+P = TypeVar("P", bound=Value)
 
-class StreamFailed(Exception):  # noqa: N818 - it is the stream that failed
+
+class StreamFailed(Exception):
     """The stream ended with an error event, so there is no response to fold."""
 
     def __init__(self, event: Error) -> None:
@@ -76,9 +78,7 @@ class _Growing:
     def add(self, delta: PartDelta) -> None:
         match delta:
             case TextDelta():
-                self.pieces.append(delta.content)
-                if delta.logprobs is not None and isinstance(self.part, Text):
-                    self._set(logprobs=(*(self.part.logprobs or ()), *delta.logprobs))
+                self._grow_text(delta)
             case ReasoningDelta() | RefusalDelta():
                 self.pieces.append(delta.content)
             case ArgumentsDelta():
@@ -110,6 +110,11 @@ class _Growing:
                 pass
         self.pieces = []
         return self.part
+
+    def _grow_text(self, delta: TextDelta) -> None:
+        self.pieces.append(delta.content)
+        if delta.logprobs is not None and isinstance(self.part, Text):
+            self._set(logprobs=(*(self.part.logprobs or ()), *delta.logprobs))
 
     def _grow_media(self, delta: MediaDelta) -> None:
         if not isinstance(self.part, Audio | Image | File):
@@ -276,6 +281,5 @@ def _deltas(part: Part) -> Iterator[PartDelta]:
             assert_never(part)
 
 
-def _copy(part: Any, **changes: Any) -> Any:
-    copied: Value = msgspec.structs.replace(part, source=None, **changes)
-    return copied
+def _copy(part: P, **changes: Any) -> P:
+    return msgspec.structs.replace(part, source=None, **changes)

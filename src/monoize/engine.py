@@ -1,0 +1,100 @@
+"""Contract of a local engine: a model that runs inside this process, and nothing about which one.
+
+An engine is a module in `engines/` that names one `ENGINE` class; its id is the module's name. What an engine
+can do is told by the class it derives from: `ChatEngine` today; embeddings and speech become siblings of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from monoize.clock import IdSource
+
+__all__ = ["ChatEngine", "Engine", "EngineSetup", "EngineStatus", "engines"]
+
+Json: TypeAlias = dict[str, Any]
+
+
+class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether an engine could run here; if not, what is missing and the command that mends it."""
+
+    installed: bool
+    reason: str | None = None
+    install: str | None = None
+
+
+class EngineSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """What every engine is built from."""
+
+    folder: Path  # an engine may keep small files here; it need not exist yet
+    ids: IdSource
+    options: Mapping[str, Any] = {}  # the engine's own settings, checked by the engine
+
+
+class Engine(ABC):
+    """Building one is cheap and imports nothing heavy; `start` does the work, once."""
+
+    id: ClassVar[str]
+
+    @abstractmethod
+    def __init__(self, setup: EngineSetup) -> None:
+        """Raises ConfigError when an option does not fit."""
+
+    @abstractmethod
+    def models(self) -> tuple[str, ...]:
+        """The model names that it answers to."""
+
+    @abstractmethod
+    def available(self) -> EngineStatus:
+        """Looks for the parts it needs without importing or reading them."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Load the model. Optional (the first request does it) and harmless when repeated.
+
+        Raises EngineError with the command that mends it.
+        """
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Stop what is running and free the model; an engine is not started again."""
+
+
+class ChatEngine(Engine):
+    """An engine that speaks the chat_completion wire protocol."""
+
+    @abstractmethod
+    async def chat(self, body: Mapping[str, Any]) -> Json:
+        """A request body -> one `chat.completion` object with usage."""
+
+    @abstractmethod
+    def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[str, None]:
+        """A request body -> payloads of `chat.completion.chunk`, without `[DONE]`.
+
+        Nothing runs before the first item is asked for, so a refusal is raised there. Closing the generator,
+        or cancelling the task that reads it, stops the generation.
+        """
+
+
+@cache
+def engines() -> Mapping[str, type[Engine]]:
+    """Every engine by id, installed or not: `available()` tells."""
+    from monoize import engines as folder  # noqa: PLC0415 - the plug-ins import this contract
+
+    found: dict[str, type[Engine]] = {}
+    for module in pkgutil.iter_modules(folder.__path__):
+        if module.name.startswith("_"):
+            continue
+        plug_in: type[Engine] = importlib.import_module(f"{folder.__name__}.{module.name}").ENGINE
+        if plug_in.id != module.name:
+            raise RuntimeError(f"engine {plug_in.id!r} lives in the module {module.name!r}")
+        found[plug_in.id] = plug_in
+    return found

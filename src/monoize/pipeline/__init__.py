@@ -1,0 +1,1 @@
+"""The order of it all: from a caller's wire request to the caller's wire reply."""

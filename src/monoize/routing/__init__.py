@@ -1,0 +1,1 @@
+"""Who answers: the catalog of providers and the choice among them."""

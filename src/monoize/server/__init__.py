@@ -1,0 +1,1 @@
+"""The HTTP edge: one file per group of routes, no logic."""

@@ -1,0 +1,197 @@
+"""The ASGI application: a table of routes, access, errors in the caller's dialect."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from monoize import wirejson
+from monoize.errors import InvalidRequest, MethodNotAllowed, MonoizeError, NotFound
+from monoize.pipeline.call import Answer
+from monoize.protocol import protocol
+from monoize.server import model_calls, models, tools
+from monoize.server.http import CallerGone, HttpRequest, Receive, Send, json_answer, send_answer
+from monoize.server.state import State
+
+__all__ = ["App"]
+
+log = logging.getLogger("monoize.server")
+
+Door = Callable[..., Awaitable[Answer]]
+
+
+class Route(msgspec.Struct, frozen=True):
+    method: str
+    pattern: re.Pattern[str]
+    door: Door
+    needs_key: bool = True
+
+
+def _route(method: str, path: str, door: Door, *, needs_key: bool = True) -> Route:
+    return Route(method, re.compile(path), door, needs_key)
+
+
+# Plain paths are looked up at once, the others tried in order.
+ROUTES = (
+    _route("POST", "/v1/chat/completions", model_calls.chat_completions),
+    _route("POST", "/v1/responses", model_calls.responses),
+    _route("POST", "/v1/messages", model_calls.messages),
+    _route("POST", "/v1/messages/count_tokens", model_calls.count_messages),
+    _route(
+        "POST",
+        r"/v1(?:beta)?/models/(?P<model>.+):(?P<verb>generateContent|streamGenerateContent|countTokens)",
+        model_calls.gemini_call,
+    ),
+    _route("GET", "/v1/models", models.models),
+    _route("GET", r"/v1/models/(?P<name>.+)", models.model),
+    _route("GET", "/v1beta/models", models.gemini_models),
+    _route("GET", r"/v1beta/models/(?P<name>.+)", models.gemini_model),
+    _route("POST", "/v1/translate", tools.translate),
+    _route("GET", "/healthz", tools.alive, needs_key=False),
+    _route("GET", "/readyz", tools.ready, needs_key=False),
+    _route("GET", "/", tools.root, needs_key=False),
+)
+_PLAIN = {(r.method, r.pattern.pattern): r for r in ROUTES if "(" not in r.pattern.pattern}
+
+
+class App:
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.state.aclose()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _http(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Work until the answer is out or the caller has gone, whichever comes first (T18)."""
+        kit = self.state.kit
+        arrived = asyncio.Event()
+        request = HttpRequest.from_scope(
+            scope, _noting(receive, arrived), kit.ids.new("req_"), kit.clock.monotonic()
+        )
+        work = asyncio.ensure_future(self._answered(request, send, arrived))
+        gone = asyncio.ensure_future(_disconnect(receive, arrived))
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (work, gone):
+                if not task.done():
+                    task.cancel()
+            await asyncio.wait({work, gone})
+        if not work.cancelled() and work.exception() is not None:
+            log.error(
+                "request %s failed while its answer was sent",
+                request.request_id,
+                exc_info=work.exception(),
+            )
+
+    async def _answered(self, request: HttpRequest, send: Send, arrived: asyncio.Event) -> None:
+        try:
+            answer = await self._answer(request)
+        except CallerGone:
+            return
+        arrived.set()  # an error may have come before the body: now only the caller's leaving matters
+        await send_answer(
+            send, answer, {"x-request-id": request.request_id}, bodiless=request.method == "HEAD"
+        )
+
+    async def _answer(self, request: HttpRequest) -> Answer:
+        try:
+            self._check_headers(request)
+            self.state.access.check_site(request.headers)
+            route, names = _found(request)
+            if route.needs_key:
+                self.state.access.key_of(request.headers)
+            return await route.door(request, self.state, **names)
+        except MonoizeError as error:
+            return self._refusal(request, error)
+        except (wirejson.JsonError, RecursionError) as error:
+            return self._refusal(request, InvalidRequest(f"the body cannot be written on: {error}"))
+        except CallerGone:
+            raise
+        except (
+            Exception
+        ):  # the outermost loop of a request: nothing may reach the caller but a plain 500
+            log.exception("request %s failed", request.request_id)
+            return self._refusal(request, MonoizeError("internal error; the log has the details"))
+
+    def _check_headers(self, request: HttpRequest) -> None:
+        size = sum(len(name) + len(value) for name, value in request.headers.items())
+        limit = self.state.kit.limits.header_bytes
+        if size > limit:
+            raise InvalidRequest(f"the headers are larger than {limit} bytes", http_status=431)
+
+    def _refusal(self, request: HttpRequest, error: MonoizeError) -> Answer:
+        if error.http_status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.warning(
+                "request %s: %s %s: %s",
+                request.request_id,
+                error.http_status,
+                error.error_code,
+                error,
+            )
+        body = protocol(_dialect(request)).encode_error(error, request.request_id)
+        return json_answer(body, error.http_status)
+
+
+def _found(request: HttpRequest) -> tuple[Route, dict[str, str]]:
+    method = "GET" if request.method == "HEAD" else request.method
+    plain = _PLAIN.get((method, request.path))
+    if plain is not None:
+        return plain, {}
+    others = []
+    for route in ROUTES:
+        match = route.pattern.fullmatch(request.path)
+        if match and route.method == method:
+            return route, match.groupdict()
+        if match:
+            others.append(route.method)
+    if others:
+        raise MethodNotAllowed(f"{request.path} takes {', '.join(others)}, not {request.method}")
+    raise NotFound(f"there is nothing at {request.path}")
+
+
+def _dialect(request: HttpRequest) -> str:
+    """Whose errors a caller of this path reads (D18)."""
+    path = request.path
+    if path.startswith("/v1beta/") or ":" in path.rpartition("/")[2]:
+        return "gemini"
+    if path.startswith("/v1/messages") or "anthropic-version" in request.headers:
+        return "messages"
+    return "responses" if path.startswith("/v1/responses") else "chat_completion"
+
+
+def _noting(receive: Receive, arrived: asyncio.Event) -> Receive:
+    """A `receive` that notes when the body is complete: after that only a disconnect can come."""
+
+    async def noted() -> Any:
+        message = await receive()
+        if message["type"] == "http.disconnect" or not message.get("more_body"):
+            arrived.set()
+        return message
+
+    return noted
+
+
+async def _disconnect(receive: Receive, arrived: asyncio.Event) -> None:
+    await arrived.wait()
+    while (await receive())["type"] != "http.disconnect":
+        pass

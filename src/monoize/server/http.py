@@ -1,0 +1,134 @@
+"""One HTTP request off ASGI and one answer back onto it, within limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import aclosing
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from monoize import wirejson
+from monoize.errors import InvalidRequest, PayloadTooLarge, RequestTimeout
+from monoize.pipeline.call import Answer
+from monoize.settings import LimitSettings, TimeoutSettings
+
+__all__ = ["CallerGone", "HttpRequest", "json_answer", "read_json", "send_answer"]
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+
+class CallerGone(Exception):
+    """The caller hung up before its request was complete."""
+
+
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]  # names in lower case; the last of repeated ones
+    receive: Receive
+    request_id: str
+    started: float
+
+    @classmethod
+    def from_scope(
+        cls, scope: Mapping[str, Any], receive: Receive, request_id: str, started: float
+    ) -> HttpRequest:
+        raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
+        return cls(
+            method=scope["method"],
+            path=unquote(raw_path.split(b"?")[0].decode("latin-1")),
+            query=dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
+            headers={k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]},
+            receive=receive,
+            request_id=request_id,
+            started=started,
+        )
+
+
+async def read_body(
+    request: HttpRequest, limits: LimitSettings, timeouts: TimeoutSettings
+) -> bytes:
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > limits.body_bytes:
+        raise _too_large(limits)
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise InvalidRequest("content-encoding is not supported: send the body uncompressed")
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(timeouts.body):
+            while True:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise CallerGone
+                piece: bytes = message.get("body", b"")
+                size += len(piece)
+                if size > limits.body_bytes:
+                    raise _too_large(limits)
+                pieces.append(piece)
+                if not message.get("more_body"):
+                    return b"".join(pieces)
+    except TimeoutError:
+        raise RequestTimeout(f"the body did not arrive within {timeouts.body:g} s") from None
+
+
+def _too_large(limits: LimitSettings) -> PayloadTooLarge:
+    return PayloadTooLarge(
+        f"the body is larger than {limits.body_bytes} bytes (server.limits.body_bytes)"
+    )
+
+
+async def read_json(
+    request: HttpRequest, limits: LimitSettings, timeouts: TimeoutSettings
+) -> tuple[bytes, Mapping[str, Any]]:
+    raw = await read_body(request, limits, timeouts)
+    if not raw.strip():
+        raise InvalidRequest("the body is empty: a JSON object is due")
+    try:
+        wire = wirejson.loads(raw)
+    except wirejson.JsonError as error:
+        raise InvalidRequest(f"the body is not JSON: {error}") from None
+    if not isinstance(wire, dict):
+        raise InvalidRequest("the body must be a JSON object")
+    return raw, wire
+
+
+def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+    return Answer(
+        status=status,
+        content_type="application/json",
+        headers=headers or {},
+        body=wirejson.dumps(value),
+    )
+
+
+async def send_answer(
+    send: Send, answer: Answer, extra: Mapping[str, str], *, bodiless: bool
+) -> None:
+    """`bodiless`: the request was HEAD."""
+    headers = {"content-type": answer.content_type, **answer.headers, **extra}
+    if isinstance(answer.body, bytes):
+        headers["content-length"] = str(len(answer.body))
+    await send(
+        {
+            "type": "http.response.start",
+            "status": answer.status,
+            "headers": [
+                (k.encode("latin-1"), v.encode("latin-1", "replace")) for k, v in headers.items()
+            ],
+        }
+    )
+    if isinstance(answer.body, bytes):
+        await send({"type": "http.response.body", "body": b"" if bodiless else answer.body})
+        return
+    async with aclosing(answer.body) as chunks:
+        async for chunk in chunks:
+            if chunk:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,80 @@
+"""Which models there are, in the shape that the caller's SDK reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from monoize.errors import ModelNotFound
+from monoize.pipeline.call import Answer
+from monoize.routing.catalog import glob_matches
+from monoize.server.http import HttpRequest, json_answer
+from monoize.server.state import State
+
+__all__ = ["gemini_model", "gemini_models", "model", "models"]
+
+_EPOCH = datetime.fromtimestamp(0, UTC).isoformat().replace("+00:00", "Z")
+
+
+async def models(request: HttpRequest, state: State) -> Answer:
+    rows = [_row(name, owner, request.headers) for name, owner in (await _listed(state)).items()]
+    if not _is_anthropic(request.headers):
+        return json_answer({"object": "list", "data": rows})
+    ends = {
+        "first_id": rows[0]["id"] if rows else None,
+        "last_id": rows[-1]["id"] if rows else None,
+    }
+    return json_answer({"data": rows, "has_more": False, **ends})
+
+
+async def model(request: HttpRequest, state: State, *, name: str) -> Answer:
+    return json_answer(_row(name, await _owner(state, name), request.headers))
+
+
+async def gemini_models(request: HttpRequest, state: State) -> Answer:
+    del request
+    return json_answer({"models": [_gemini_row(name) for name in await _listed(state)]})
+
+
+async def gemini_model(request: HttpRequest, state: State, *, name: str) -> Answer:
+    del request
+    await _owner(state, name)
+    return json_answer(_gemini_row(name))
+
+
+async def _listed(state: State) -> dict[str, str]:
+    """Exact names, and for globs what the provider's own list matches (D49); each with its provider."""
+    found = {name: provider.id for name, provider in state.catalog.exact_models()}
+    for provider in state.catalog.providers:
+        globs = [glob for glob in provider.models if "*" in glob or "?" in glob]
+        if globs and provider.type != "local":
+            for name in await state.provider_models.listed(provider):
+                if any(glob_matches(glob, name) for glob in globs):
+                    found.setdefault(name, provider.id)
+    return dict(sorted(found.items()))
+
+
+async def _owner(state: State, name: str) -> str:
+    for candidate in state.catalog.candidates(name):
+        return candidate.provider.id
+    raise ModelNotFound(f"no provider has the model {name!r}", param="model")
+
+
+def _is_anthropic(headers: Mapping[str, str]) -> bool:
+    return "anthropic-version" in headers or "x-api-key" in headers
+
+
+def _row(name: str, owner: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    if _is_anthropic(headers):
+        return {"type": "model", "id": name, "display_name": name, "created_at": _EPOCH}
+    return {"id": name, "object": "model", "created": 0, "owned_by": owner}
+
+
+def _gemini_row(name: str) -> dict[str, Any]:
+    return {
+        "name": f"models/{name}",
+        "version": "1",
+        "displayName": name,
+        "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"],
+    }

@@ -1,0 +1,36 @@
+"""Doors beside the model calls: health, and the dry run of a translation."""
+
+from __future__ import annotations
+
+from monoize import __version__
+from monoize.pipeline.call import Answer
+from monoize.pipeline.translate import translated
+from monoize.server.http import HttpRequest, json_answer, read_json
+from monoize.server.state import State
+
+__all__ = ["alive", "ready", "root", "translate"]
+
+
+async def root(request: HttpRequest, state: State) -> Answer:
+    del request, state
+    return json_answer({"name": "monoize", "version": __version__})
+
+
+async def alive(request: HttpRequest, state: State) -> Answer:
+    del request, state
+    return json_answer({"status": "ok"})
+
+
+async def ready(request: HttpRequest, state: State) -> Answer:
+    """Ready means: there is somebody to answer."""
+    del request
+    providers = [provider.id for provider in state.catalog.providers]
+    status = 200 if providers else 503
+    return json_answer(
+        {"status": "ok" if providers else "no providers", "providers": providers}, status
+    )
+
+
+async def translate(request: HttpRequest, state: State) -> Answer:
+    _, wire = await read_json(request, state.kit.limits, state.kit.timeouts)
+    return json_answer(translated(wire, state.catalog, request.request_id))

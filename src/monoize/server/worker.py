@@ -1,0 +1,122 @@
+"""A server process: settings from their place, the application, uvicorn around it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvicorn
+
+from monoize.clock import RandomIds
+from monoize.embedded import embedded_settings, first_key, local_provider
+from monoize.server.app import App
+from monoize.server.state import DATA, build, chat_engines
+from monoize.settings import Settings, load
+
+__all__ = ["Place", "create", "run", "settings_for", "welcome"]
+
+_VARIABLE = "MONOIZE_WORKER_PLACE"  # how worker processes learn what the parent was told
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the settings come from, and what the command line put over them."""
+
+    config: Path | None = None
+    host: str | None = None
+    port: int | None = None
+
+
+def settings_for(place: Place, environment: Mapping[str, str] | None = None) -> Settings:
+    environment = os.environ if environment is None else environment
+    if place.config is not None:
+        settings = load(place.config, environment)
+    else:
+        local = [
+            local_provider(engine.id, engine.models())
+            for engine in chat_engines({}).values()
+            if engine.available().installed
+        ]
+        settings = embedded_settings(first_key(DATA, RandomIds()), local, environment)
+    changes: dict[str, Any] = {}
+    if place.host is not None:
+        changes["host"] = place.host
+    if place.port is not None:
+        changes["port"] = place.port
+    server = msgspec.structs.replace(settings.server, **changes)
+    return msgspec.structs.replace(settings, server=server)
+
+
+def run(place: Place, settings: Settings, workers: int) -> int:
+    server = settings.server
+    os.environ[_VARIABLE] = msgspec.json.encode(
+        {
+            "config": str(place.config) if place.config else None,
+            "host": place.host,
+            "port": place.port,
+        }
+    ).decode()
+    several = workers > 1
+    uvicorn.run(
+        "monoize.server.worker:create" if several else App(build(settings)),
+        factory=several,
+        host=server.host,
+        port=server.port,
+        workers=workers,
+        http="httptools",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=server.limits.connections,
+        timeout_graceful_shutdown=int(server.timeouts.drain),
+    )
+    return 0
+
+
+def create() -> App:
+    """The application of one of several workers."""
+    told = msgspec.json.decode(os.environ[_VARIABLE])
+    place = Place(
+        config=Path(told["config"]) if told["config"] else None,
+        host=told["host"],
+        port=told["port"],
+    )
+    return App(build(settings_for(place)))
+
+
+def welcome(settings: Settings, base: str) -> str:
+    """What a newcomer needs: the key, and a first call in each protocol to copy."""
+    key = settings.keys[0].key
+    model = next((name for p in settings.providers for name in p.models if "*" not in name), None)
+    lines = [
+        f"Monoize listens on {base}",
+        f"  key  {key}   (kept in {DATA / 'first-key'})",
+        f"  providers  {', '.join(p.id for p in settings.providers) or 'none yet'}",
+        "",
+    ]
+    if model is not None:
+        lines += ["A first call in each protocol:", "", *_curls(base, key, model)]
+    return "\n".join(lines)
+
+
+def _curls(base: str, key: str, model: str) -> list[str]:
+    said = '"messages":[{"role":"user","content":"What is the capital of France?"}]'
+    text = "What is the capital of France?"
+    calls = (
+        ("/v1/chat/completions", f'{{"model":"{model}",{said}}}'),
+        ("/v1/responses", f'{{"model":"{model}","input":"{text}"}}'),
+        ("/v1/messages", f'{{"model":"{model}","max_tokens":64,{said}}}'),
+        (
+            f"/v1beta/models/{model}:generateContent",
+            f'{{"contents":[{{"role":"user","parts":[{{"text":"{text}"}}]}}]}}',
+        ),
+    )
+    return [
+        f"curl -s {base}{path} -H 'authorization: Bearer {key}' \\\n"
+        f"  -H 'content-type: application/json' -d '{body}'\n"
+        for path, body in calls
+    ]

@@ -1,0 +1,49 @@
+"""Contract of an upstream client: one call out, one reply with a body that is read as it comes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from typing import Literal
+
+import msgspec
+
+__all__ = ["UpstreamCall", "UpstreamClient", "UpstreamReply"]
+
+
+class UpstreamCall(msgspec.Struct, frozen=True, kw_only=True):
+    url: str  # made from the operator's config, never from what a caller sent
+    headers: Mapping[str, str]
+    body: bytes = b""
+    method: Literal["POST", "GET"] = "POST"
+    proxy: str | None = None
+    first_byte_seconds: float
+    idle_seconds: float
+
+
+class UpstreamReply(ABC):
+    """What came back. Whoever got it closes it, in every case."""
+
+    status: int
+    headers: Mapping[str, str]  # names in lower case
+
+    @abstractmethod
+    async def read(self, limit: int) -> bytes:
+        """The whole body; UpstreamUnreadable when it is larger than `limit`."""
+
+    @abstractmethod
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives. UpstreamTimeout after too long a silence, UpstreamFailed when it breaks off."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Give the connection back, or break it off when the body was not read to its end."""
+
+
+class UpstreamClient(ABC):
+    @abstractmethod
+    async def send(self, call: UpstreamCall) -> UpstreamReply:
+        """Raises UpstreamFailed or UpstreamTimeout when no status line came back."""
+
+    @abstractmethod
+    async def aclose(self) -> None: ...

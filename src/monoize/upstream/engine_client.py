@@ -1,0 +1,82 @@
+"""Local engines behind the same contract as any provider: a chat completion in, its bytes out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+
+from typing_extensions import override
+
+from monoize import wirejson
+from monoize.engine import ChatEngine
+from monoize.errors import EngineError
+from monoize.sse import serialized
+from monoize.upstream.client import UpstreamCall, UpstreamClient, UpstreamReply
+from monoize.urp import WireEvent
+
+__all__ = ["LOCAL_SCHEME", "EngineClient"]
+
+LOCAL_SCHEME = "local:"  # local:<engine id>
+_DONE = serialized(WireEvent("[DONE]"))
+
+
+class EngineClient(UpstreamClient):
+    """Engines are handed in; each loads its model on its first call."""
+
+    def __init__(self, engines: Mapping[str, ChatEngine]) -> None:
+        self._engines = engines
+
+    @override
+    async def send(self, call: UpstreamCall) -> UpstreamReply:
+        engine = self._engines.get(call.url.removeprefix(LOCAL_SCHEME))
+        if engine is None:
+            raise EngineError(f"there is no engine {call.url.removeprefix(LOCAL_SCHEME)!r}")
+        body = wirejson.loads(call.body)
+        if body.get("stream"):
+            return _Streamed(engine.stream(body))
+        return _Whole(wirejson.dumps(await engine.chat(body)))
+
+    @override
+    async def aclose(self) -> None:
+        for engine in self._engines.values():
+            await engine.aclose()
+
+
+class _Whole(UpstreamReply):
+    def __init__(self, body: bytes) -> None:
+        self.status = 200
+        self.headers: Mapping[str, str] = {"content-type": "application/json"}
+        self._body = body
+
+    @override
+    async def read(self, limit: int) -> bytes:
+        return self._body
+
+    @override
+    async def chunks(self) -> AsyncIterator[bytes]:
+        yield self._body
+
+    @override
+    async def close(self) -> None:
+        return
+
+
+class _Streamed(UpstreamReply):
+    def __init__(self, payloads: AsyncGenerator[str, None]) -> None:
+        self.status = 200
+        self.headers: Mapping[str, str] = {"content-type": "text/event-stream"}
+        self._payloads = payloads
+
+    @override
+    async def read(self, limit: int) -> bytes:
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    @override
+    async def chunks(self) -> AsyncIterator[bytes]:
+        async for payload in self._payloads:
+            yield serialized(WireEvent(payload))
+        yield _DONE
+
+    @override
+    async def close(self) -> None:
+        """Stops the generation if it still runs (T18)."""
+        await self._payloads.aclose()
