@@ -1,0 +1,56 @@
+import pytest
+
+from monoize.errors import Forbidden, Unauthorized
+from monoize.server.access import Access
+from monoize.settings import KeySettings, ServerSettings
+
+KEY = KeySettings(name="dev", key="sk-0123456789")
+OFF = KeySettings(name="off", key="sk-disabled-key", enabled=False)
+
+
+def access(host="127.0.0.1", hosts=(), keys=(KEY, OFF)):
+    return Access(ServerSettings(host=host, hosts=hosts), keys)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"authorization": "Bearer sk-0123456789"}, {"authorization": "bearer  sk-0123456789"}, {"x-api-key": "sk-0123456789"}, {"x-goog-api-key": "sk-0123456789"}],
+)
+def test_takes_the_key_from_whichever_header_the_sdk_sends(headers):
+    assert access().key_of(headers) is KEY
+
+
+@pytest.mark.parametrize("headers", [{}, {"authorization": "Basic eDp5"}, {"x-api-key": "sk-012345678"}, {"x-api-key": "sk-disabled-key"}, {"x-api-key": "sk-0123456789\x00"}])
+def test_refuses_what_is_no_key_of_ours(headers):
+    with pytest.raises(Unauthorized):
+        access().key_of(headers)
+
+
+def test_without_keys_nobody_is_asked():
+    assert access(keys=()).key_of({}) is None
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost:8080", "localhost", "[::1]:8080"])
+def test_loopback_names_are_served(host):
+    access().check_site({"host": host})
+
+
+@pytest.mark.parametrize("host", ["evil.example:8080", "127.0.0.1.evil.example", "", "["])
+def test_a_name_that_was_rebound_to_loopback_is_refused(host):
+    with pytest.raises(Forbidden):
+        access().check_site({"host": host})
+
+
+def test_the_operator_may_name_hosts():
+    access(hosts=("gw.example",)).check_site({"host": "GW.example"})
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1.evil.example"])
+def test_pages_from_elsewhere_are_refused(origin):
+    with pytest.raises(Forbidden):
+        access().check_site({"host": "127.0.0.1:8080", "origin": origin})
+
+
+def test_our_own_pages_are_served():
+    access().check_site({"host": "127.0.0.1:8080", "origin": "http://127.0.0.1:8080"})
+    access(host="0.0.0.0").check_site({"host": "gw.example", "origin": "https://gw.example"})  # noqa: S104
