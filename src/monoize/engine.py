@@ -87,8 +87,8 @@ class ChatEngine(Engine):
 @cache
 def engines() -> Mapping[str, type[Engine]]:
     """Every engine by id, installed or not: `available()` tells."""
-    from monoize import engines as folder  # noqa: PLC0415 - the plug-ins import this contract
-
+    # By name: the plug-ins import this contract, never the other way round.
+    folder = importlib.import_module("monoize.engines")
     found: dict[str, type[Engine]] = {}
     for module in pkgutil.iter_modules(folder.__path__):
         if module.name.startswith("_"):
