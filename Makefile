@@ -60,7 +60,7 @@ cover: $(VENV)/.dev  ## branch coverage of the core
 		--cov=monoize.urp --cov=monoize.protocols --cov=monoize.sse --cov-branch --cov-report=term-missing:skip-covered
 
 conformance: $(VENV)/.dev  ## replay recorded traffic of real providers through the running gateway (needs ../shared)
-	@$(BIN)/python tests/conformance.py --shared $(SHARED)
+	@$(BIN)/python tests/conformance/run.py --shared $(SHARED)
 
 lock: $(VENV)/.dev  ## renew the pinned versions
 	@$(PIP) install --quiet pip-tools

@@ -108,6 +108,9 @@ class Protocol(ABC):
     feature_headers: ClassVar[tuple[str, ...]] = ()
     # A keep-alive that this protocol's clients pass over (T13).
     keep_alive: ClassVar[bytes] = b": keep-alive\n\n"
+    comments: ClassVar[bool] = (
+        True  # whether this protocol's clients pass over comments in a stream
+    )
     line_end: ClassVar[str] = "\n"
     models_path: ClassVar[str] = "/v1/models"  # where a provider lists its models
 
@@ -153,7 +156,7 @@ class Protocol(ABC):
     def stream_writer(self, query: Mapping[str, str]) -> StreamWriter:
         """The writer of a caller's stream; `query` is what the caller's URL asked for."""
         del query
-        return SseWriter(self.line_end)
+        return SseWriter(self.line_end, self.keep_alive, comments=self.comments)
 
     # --- errors ---
 
@@ -210,14 +213,12 @@ _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 @cache
 def _catalogue() -> Mapping[str, Protocol]:
-    from monoize import protocols  # noqa: PLC0415 - the plug-ins import this contract
-
+    # By name: the plug-ins import this contract, never the other way round.
+    folder = importlib.import_module("monoize.protocols")
     found = {}
-    for module in pkgutil.iter_modules(protocols.__path__):
+    for module in pkgutil.iter_modules(folder.__path__):
         if module.ispkg and not module.name.startswith("_"):
-            plug_in: Protocol = importlib.import_module(
-                f"{protocols.__name__}.{module.name}"
-            ).PROTOCOL
+            plug_in: Protocol = importlib.import_module(f"{folder.__name__}.{module.name}").PROTOCOL
             if plug_in.id != module.name:
                 raise RuntimeError(f"protocol {plug_in.id!r} lives in the folder {module.name!r}")
             found[plug_in.id] = plug_in

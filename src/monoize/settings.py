@@ -218,6 +218,16 @@ def _check(settings: Settings, name: str) -> None:
             raise ConfigError(f"{where}: channels is empty; a provider needs at least one")
         for channel in provider.channels:
             _check_url(channel.base_url, provider.type, f"{where}.channels[{channel.id}].base_url")
+    options: dict[str, Mapping[str, Any]] = {}
+    for provider in settings.providers:
+        if (
+            provider.engine
+            and options.setdefault(provider.engine, provider.engine_options)
+            != provider.engine_options
+        ):
+            raise ConfigError(
+                f"{name}: two providers run engine {provider.engine} with different engine_options"
+            )
     if not settings.keys and not is_loopback(settings.server.host):
         raise ConfigError(
             f"{name}: server.host is {settings.server.host} but there are no keys; "

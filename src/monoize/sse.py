@@ -28,6 +28,7 @@ class StreamWriter(Protocol):
     """Writes a streamed body."""
 
     content_type: str
+    keep_alive: bytes  # what goes out in a silence (T13)
 
     def open(self) -> bytes: ...
 
@@ -114,8 +115,10 @@ class SseParser:
 class SseWriter:
     content_type = "text/event-stream; charset=utf-8"
 
-    def __init__(self, line_end: str = "\n") -> None:
+    def __init__(self, line_end: str, keep_alive: bytes, *, comments: bool = True) -> None:
         self._line_end = line_end
+        self._comments = comments
+        self.keep_alive = keep_alive
 
     def open(self) -> bytes:
         return b""
@@ -124,7 +127,7 @@ class SseWriter:
         return serialized(event, self._line_end)
 
     def comment(self, text: str) -> bytes:
-        return f": {text}{self._line_end}{self._line_end}".encode()
+        return f": {text}{self._line_end}{self._line_end}".encode() if self._comments else b""
 
     def close(self) -> bytes:
         return b""

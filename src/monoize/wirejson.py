@@ -23,7 +23,7 @@ class JsonError(ValueError):
 
 
 def loads(data: bytes | str) -> Any:
-    """msgspec reads as fast as orjson and, unlike it, keeps integers beyond 64 bits exact."""
+    """Msgspec reads as fast as orjson and, unlike it, keeps integers beyond 64 bits exact."""
     try:
         return _ANYTHING.decode(data)
     except RecursionError:

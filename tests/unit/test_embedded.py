@@ -14,7 +14,13 @@ def test_the_first_key_is_made_once_and_only_its_owner_reads_it(tmp_path):
 
 
 def test_providers_appear_with_their_usual_variables():
-    environment = {"OPENAI_API_KEY": "a", "ANTHROPIC_API_KEY": "b", "GOOGLE_API_KEY": "c", "XAI_API_KEY": "d", "OPENROUTER_API_KEY": "e"}
+    environment = {
+        "OPENAI_API_KEY": "a",
+        "ANTHROPIC_API_KEY": "b",
+        "GOOGLE_API_KEY": "c",
+        "XAI_API_KEY": "d",
+        "OPENROUTER_API_KEY": "e",
+    }
     found = environment_providers(environment)
     assert [(p.id, p.type) for p in found] == [
         ("openai", "responses"),
@@ -26,7 +32,9 @@ def test_providers_appear_with_their_usual_variables():
 
 
 def test_a_vendors_base_url_variable_is_honoured():
-    found = environment_providers({"OPENAI_API_KEY": "a", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"})
+    found = environment_providers(
+        {"OPENAI_API_KEY": "a", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
+    )
     assert found[0].channels[0].base_url == "http://127.0.0.1:1/v1"
 
 
@@ -36,6 +44,8 @@ def test_no_variable_no_provider(environment):
 
 
 def test_local_engines_come_first():
-    settings = embedded_settings("sk-0123456789", [local_provider("smollm2", ["m"])], {"XAI_API_KEY": "k"})
+    settings = embedded_settings(
+        "sk-0123456789", [local_provider("smollm2", ["m"])], {"XAI_API_KEY": "k"}
+    )
     assert [p.id for p in settings.providers] == ["smollm2", "xai"]
     assert settings.keys[0].key == "sk-0123456789"

@@ -47,22 +47,37 @@ def test_a_reference_may_have_a_default():
 
 
 BAD = {
-    "an unset variable": (GOOD, "$.providers[0].channels[0].api_key: the environment variable ANTHROPIC_API_KEY is not set"),
+    "an unset variable": (
+        GOOD,
+        "$.providers[0].channels[0].api_key: the environment variable ANTHROPIC_API_KEY is not set",
+    ),
     "broken YAML": ("server: {", "line 1"),
     "a list": ("- a", "must be a mapping"),
     "an unknown key": ("sever: {}", "unknown field `sever`"),
     "an unknown type": ("providers: [{id: a, type: bedrock}]", "$.providers[0].type"),
     "a port out of range": ("server: {port: 99999}", "$.server.port"),
-    "no models": ("providers: [{id: a, type: gemini, channels: [{id: c, base_url: http://x}]}]", "models is empty"),
+    "no models": (
+        "providers: [{id: a, type: gemini, channels: [{id: c, base_url: http://x}]}]",
+        "models is empty",
+    ),
     "no channels": ("providers: [{id: a, type: gemini, models: {m: {}}}]", "channels is empty"),
     "no engine": ("providers: [{id: a, type: local, models: {m: {}}}]", "needs an engine"),
-    "a file URL": ("providers: [{id: a, type: gemini, models: {m: {}}, channels: [{id: c, base_url: 'file:///x'}]}]", "http or https"),
-    "a user in the URL": ("providers: [{id: a, type: gemini, models: {m: {}}, channels: [{id: c, base_url: 'http://u@x'}]}]", "http or https"),
+    "a file URL": (
+        "providers: [{id: a, type: gemini, models: {m: {}}, channels: [{id: c, base_url: 'file:///x'}]}]",
+        "http or https",
+    ),
+    "a user in the URL": (
+        "providers: [{id: a, type: gemini, models: {m: {}}, channels: [{id: c, base_url: 'http://u@x'}]}]",
+        "http or https",
+    ),
     "the same provider twice": (
         "providers: [{id: a, type: local, engine: e, models: {m: {}}}, {id: a, type: local, engine: e, models: {m: {}}}]",
         "'a' appears twice",
     ),
-    "the same key twice": ("keys: [{name: a, key: sk-12345678}, {name: b, key: sk-12345678}]", "(hidden) appears twice"),
+    "the same key twice": (
+        "keys: [{name: a, key: sk-12345678}, {name: b, key: sk-12345678}]",
+        "(hidden) appears twice",
+    ),
     "open to the world without keys": ("server: {host: 0.0.0.0}", "serves loopback only"),
     "a short key": ("keys: [{name: a, key: x}]", "$.keys[0].key"),
 }
@@ -96,6 +111,17 @@ def test_an_absent_multiplier_is_one():
     assert ModelSettings().exact_multiplier() == 1
 
 
-@pytest.mark.parametrize(("host", "answer"), [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("[::1]", True), ("localhost", True), ("0.0.0.0", False), ("example.org", False)])
+@pytest.mark.parametrize(
+    ("host", "answer"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("example.org", False),
+    ],
+)
 def test_knows_loopback(host, answer):
     assert is_loopback(host) is answer

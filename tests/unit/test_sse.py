@@ -63,14 +63,20 @@ def test_the_limit_is_per_event():
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-@pytest.mark.parametrize("event", [WireEvent("a"), WireEvent("a\nb", "x"), WireEvent("a\r\nb\rc"), WireEvent("")])
+@pytest.mark.parametrize(
+    "event", [WireEvent("a"), WireEvent("a\nb", "x"), WireEvent("a\r\nb\rc"), WireEvent("")]
+)
 def test_what_is_written_is_read_back(event, line_end):
     data = event.data.replace("\r\n", "\n").replace("\r", "\n")
     assert parsed([serialized(event, line_end)]) == [WireEvent(data, event.name)]
 
 
 def test_a_written_comment_is_passed_over():
-    writer = SseWriter("\r\n")
+    writer = SseWriter("\r\n", b": alive\r\n\r\n")
     body = writer.open() + writer.comment("hello") + writer.event(WireEvent("a")) + writer.close()
     assert parsed([body]) == [WireEvent("a")]
     assert writer.content_type.startswith("text/event-stream")
+
+
+def test_a_writer_without_comments_writes_none():
+    assert SseWriter("\n", b"\n", comments=False).comment("x") == b""

@@ -17,7 +17,9 @@ from monoize.urp import (
 
 
 def count(*parts, **fields):
-    return estimated_input_tokens(UrpRequest(model="m", messages=(Message(role=Role.USER, parts=parts),), **fields))
+    return estimated_input_tokens(
+        UrpRequest(model="m", messages=(Message(role=Role.USER, parts=parts),), **fields)
+    )
 
 
 def test_counts_every_kind_of_part():
@@ -33,4 +35,6 @@ def test_counts_every_kind_of_part():
 
 
 def test_counts_tool_definitions():
-    assert count(tools=(Tool(name="f", description="does", parameters={"type": "object"}),)) > count()
+    assert (
+        count(tools=(Tool(name="f", description="does", parameters={"type": "object"}),)) > count()
+    )

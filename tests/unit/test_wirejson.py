@@ -15,7 +15,9 @@ def test_integers_beyond_64_bits_stay_exact():
     assert wirejson.loads(wirejson.dumps(value)) == {"n": 123456789012345678901234567890}
 
 
-@pytest.mark.parametrize("text", [b"{", b"", b"NaN", b'{"a": Infinity}', b"\xff", b'"\xed\xa0\xbd"', b"{} x"])
+@pytest.mark.parametrize(
+    "text", [b"{", b"", b"NaN", b'{"a": Infinity}', b"\xff", b'"\xed\xa0\xbd"', b"{} x"]
+)
 def test_what_is_not_json_is_refused(text):
     with pytest.raises(wirejson.JsonError):
         wirejson.loads(text)
@@ -56,7 +58,10 @@ def test_depth_counts_brackets_outside_strings(text, limit, exceeds):
 
 def test_splicing_keeps_every_other_byte():
     raw = b'{"model": "a", "t": 1.0e3, "deep": {"x" : [1.00, 2]}, "n": null}'
-    assert wirejson.spliced(raw, {"model": "b"}) == b'{"model":"b","t":1.0e3,"deep":{"x" : [1.00, 2]},"n":null}'
+    assert (
+        wirejson.spliced(raw, {"model": "b"})
+        == b'{"model":"b","t":1.0e3,"deep":{"x" : [1.00, 2]},"n":null}'
+    )
 
 
 def test_splicing_adds_a_field():

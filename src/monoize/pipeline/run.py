@@ -74,7 +74,6 @@ async def _streamed(attempt: Attempt) -> Answer:
         opening,
         caller.protocol.stream_encoder(_reply(attempt)),
         writer,
-        caller.protocol.keep_alive if writer.comment("") else b"\n",
         attempt.kit.timeouts.keep_alive,
     )
     headers = {

@@ -60,7 +60,6 @@ async def stream_bytes(
     opening: Awaitable[Batches],
     encoder: StreamEncoder,
     writer: StreamWriter,
-    keep_alive: bytes,
     silence: float,
 ) -> AsyncGenerator[bytes, None]:
     """What the caller reads. Whatever goes wrong now is an event of the protocol (D10)."""
@@ -69,7 +68,7 @@ async def stream_bytes(
     try:
         async for batch in _with_beats(opening, silence):
             if batch is None:
-                yield keep_alive
+                yield writer.keep_alive
                 continue
             pieces = [writer.event(wire) for frame in batch for wire in encoder.frame(frame)]
             ended = ended or any(_is_end(frame) for frame in batch)

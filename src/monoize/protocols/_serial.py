@@ -34,14 +34,11 @@ class OneAtATime:
 
     def flush(self) -> Iterator[UrpStreamEvent]:
         """Close what is open and let the rest follow: the response is over."""
-        if self._current is not None:
-            yield PartDone(part_index=self._current)
-            self._current = None
-        while self._waiting:
-            yield from self._next()
+        while self._current is not None or self._waiting:
             if self._current is not None:
                 yield PartDone(part_index=self._current)
                 self._current = None
+            yield from self._next()
 
     def _next(self) -> Iterator[UrpStreamEvent]:
         while self._current is None and self._waiting:

@@ -74,6 +74,7 @@ class App:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
+                await self.state.start()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 await self.state.aclose()

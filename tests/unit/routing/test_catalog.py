@@ -50,7 +50,9 @@ def test_a_model_that_nobody_has():
 
 
 def test_exact_models_are_listed_once_with_their_first_provider():
-    catalog = Catalog((provider("a", {"m": None, "g-*": None}), provider("b", {"m": None, "n": None})))
+    catalog = Catalog(
+        (provider("a", {"m": None, "g-*": None}), provider("b", {"m": None, "n": None}))
+    )
     assert [(name, p.id) for name, p in catalog.exact_models()] == [("m", "a"), ("n", "b")]
 
 

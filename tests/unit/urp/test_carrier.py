@@ -11,7 +11,9 @@ PARTS = {
     "signed thought": Reasoning(content="think 你好", seal=SEAL),
     "summary": Reasoning(content="short", kind="summary", seal=SEAL),
     "unsigned thought": Reasoning(content="plain"),
-    "encrypted": ReasoningEncrypted(protocol="responses", data={"id": "rs_1", "encrypted_content": "gAAA"}),
+    "encrypted": ReasoningEncrypted(
+        protocol="responses", data={"id": "rs_1", "encrypted_content": "gAAA"}
+    ),
     "empty text": Text(content="", seal=Seal(protocol="gemini", data="CiQB")),
 }
 
@@ -28,7 +30,9 @@ def test_a_part_comes_out_as_it_went_in(part):
 
 @pytest.mark.spec("T20")
 def test_a_seal_knows_its_call():
-    call = ToolCall(call_id="call_1", name="f", arguments="{}", seal=Seal(protocol="gemini", data="x"))
+    call = ToolCall(
+        call_id="call_1", name="f", arguments="{}", seal=Seal(protocol="gemini", data="x")
+    )
     carried = unpack(pack_seal(call))
     assert carried == CarriedSeal(Seal(protocol="gemini", data="x"), "call_1")
 

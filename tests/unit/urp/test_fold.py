@@ -46,7 +46,9 @@ SEAL = Seal(protocol="gemini", data="s")
 EVERY_PART = (
     Reasoning(content="hm", seal=SEAL),
     ReasoningEncrypted(protocol="responses", data={"id": "rs"}),
-    Text(content="hello", citations=(Citation(url="u"),), logprobs=({"token": "hello"},), seal=SEAL),
+    Text(
+        content="hello", citations=(Citation(url="u"),), logprobs=({"token": "hello"},), seal=SEAL
+    ),
     Refusal(content="no"),
     ToolCall(call_id="c", name="f", arguments='{"a":1}', seal=SEAL),
     ToolResult(call_id="c"),
@@ -85,22 +87,52 @@ def start(index, part, **more):
 
 
 def grown(part, *deltas):
-    events = [start(0, part), *(Delta(part_index=0, delta=d) for d in deltas), PartDone(part_index=0)]
-    return fold([ResponseStart(id="r", model="m"), *events, ResponseDone()]).choices[0].messages[0].parts[0]
+    events = [
+        start(0, part),
+        *(Delta(part_index=0, delta=d) for d in deltas),
+        PartDone(part_index=0),
+    ]
+    return (
+        fold([ResponseStart(id="r", model="m"), *events, ResponseDone()])
+        .choices[0]
+        .messages[0]
+        .parts[0]
+    )
 
 
 def test_every_delta_grows_its_part():
     assert grown(Text(content="a"), TextDelta(content="b"), TextDelta(content="c")).content == "abc"
-    assert grown(Reasoning(content=""), ReasoningDelta(content="x"), SealDelta(seal=SEAL)).seal == SEAL
+    assert (
+        grown(Reasoning(content=""), ReasoningDelta(content="x"), SealDelta(seal=SEAL)).seal == SEAL
+    )
     assert grown(Refusal(content=""), RefusalDelta(content="no")).content == "no"
     call = ToolCall(call_id="c", name="f", arguments="")
-    assert grown(call, ArgumentsDelta(arguments="{"), ArgumentsDelta(arguments="}")).arguments == "{}"
-    text = grown(Text(content=""), TextDelta(content="a", logprobs=({"token": "a"},)), TextDelta(content="b", logprobs=({"token": "b"},)))
+    assert (
+        grown(call, ArgumentsDelta(arguments="{"), ArgumentsDelta(arguments="}")).arguments == "{}"
+    )
+    text = grown(
+        Text(content=""),
+        TextDelta(content="a", logprobs=({"token": "a"},)),
+        TextDelta(content="b", logprobs=({"token": "b"},)),
+    )
     assert [row["token"] for row in text.logprobs] == ["a", "b"]
-    assert len(grown(Text(content=""), CitationDelta(citation=Citation(url="u")), CitationDelta(citation=Citation(url="v"))).citations) == 2
+    assert (
+        len(
+            grown(
+                Text(content=""),
+                CitationDelta(citation=Citation(url="u")),
+                CitationDelta(citation=Citation(url="v")),
+            ).citations
+        )
+        == 2
+    )
     encrypted = ReasoningEncrypted(protocol="responses", data=None)
     assert grown(encrypted, EncryptedDelta(data={"id": 1})).data == {"id": 1}
-    sound = grown(Audio(media=Base64(data="", media_type="audio/wav")), MediaDelta(data="AA"), MediaDelta(data="BB", transcript="hi"))
+    sound = grown(
+        Audio(media=Base64(data="", media_type="audio/wav")),
+        MediaDelta(data="AA"),
+        MediaDelta(data="BB", transcript="hi"),
+    )
     assert (sound.media.data, sound.transcript) == ("AABB", "hi")
 
 
@@ -110,7 +142,13 @@ def test_extra_fields_of_a_delta_join_those_of_the_part():
 
 
 def test_a_delta_that_does_not_fit_its_part_changes_nothing_else():
-    part = grown(Refusal(content="no"), SealDelta(seal=SEAL), CitationDelta(citation=Citation()), EncryptedDelta(data=1), MediaDelta(data="x"))
+    part = grown(
+        Refusal(content="no"),
+        SealDelta(seal=SEAL),
+        CitationDelta(citation=Citation()),
+        EncryptedDelta(data=1),
+        MediaDelta(data="x"),
+    )
     assert part == Refusal(content="no")
 
 
@@ -133,7 +171,9 @@ def test_usage_of_the_start_stands_until_the_end_brings_its_own():
     folder.add(ResponseStart(id="r", model="m", usage=Usage(input_tokens=9)))
     assert folder.usage() == Usage(input_tokens=9)
     folder.add(ProviderEvent(origin_protocol="messages", event_type="ping", body={}))
-    folder.add(ResponseDone(usage=Usage(input_tokens=9, output_tokens=1), choices=(ChoiceEnd(index=0),)))
+    folder.add(
+        ResponseDone(usage=Usage(input_tokens=9, output_tokens=1), choices=(ChoiceEnd(index=0),))
+    )
     assert folder.response().usage == Usage(input_tokens=9, output_tokens=1)
 
 

@@ -1,7 +1,18 @@
 import msgspec
 import pytest
 
-from monoize.urp import EMPTY, Losses, Message, Role, Source, Text, UrpRequest, bare, renamed, replace
+from monoize.urp import (
+    EMPTY,
+    Losses,
+    Message,
+    Role,
+    Source,
+    Text,
+    UrpRequest,
+    bare,
+    renamed,
+    replace,
+)
 from monoize.urp.extra_body import flattened, rest
 
 
@@ -25,8 +36,12 @@ def test_another_model_name_keeps_the_source():
 
 
 def test_bare_forgets_sources_at_every_level():
-    message = Message(role=Role.USER, parts=(Text(content="a", source=Source("x", 1)),), source=Source("x", 2))
-    assert bare(message) == Message(role=Role.USER, parts=(Text(content="a", extra_body={}),), extra_body={})
+    message = Message(
+        role=Role.USER, parts=(Text(content="a", source=Source("x", 1)),), source=Source("x", 2)
+    )
+    assert bare(message) == Message(
+        role=Role.USER, parts=(Text(content="a", extra_body={}),), extra_body={}
+    )
 
 
 @pytest.mark.spec("URP-5", "URP-6")
