@@ -18,7 +18,10 @@ __all__ = ["translate"]
 
 
 def translate(
-    file: Annotated[Path, Parameter(help="the request as JSON; - reads standard input")],
+    file: Annotated[
+        Path,
+        Parameter(help="the request as JSON; - reads standard input", allow_leading_hyphen=True),
+    ],
     *,
     source: Annotated[str, Parameter(name="--from", help="protocol of the request")],
     to: Annotated[str, Parameter(help="protocol to translate to")],

@@ -10,6 +10,7 @@ import re
 __all__ = ["legal_id", "original_id", "shortened"]
 
 _ESCAPE = "mzid_"
+_DIGEST = 24  # letters of a hash that stand for the end of a long id
 _HARMLESS = re.compile(r"^[a-zA-Z0-9_-]+$")
 
 
@@ -37,7 +38,5 @@ def shortened(call_id: str, limit: int) -> str:
     """An id that a provider would refuse for its length; call and result are shortened alike, so they still pair."""
     if len(call_id) <= limit:
         return call_id
-    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()
-    return (
-        f"{call_id[: max(0, limit - 25)]}_{digest[:24]}"[-limit:] if limit > 25 else digest[:limit]
-    )
+    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
+    return f"{call_id[: max(0, limit - _DIGEST - 1)]}_{digest}"[-limit:]

@@ -1,0 +1,93 @@
+"""The embedded default as a newcomer meets it: no config, the local model, every protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from fakes.gateway import SOURCE, _free_port
+from monoize.server.state import chat_engines
+
+ROOT = Path(__file__).parents[2]
+STATUS = chat_engines({})["smollm2"].available()
+pytestmark = pytest.mark.skipif(
+    not STATUS.installed, reason=f"the local engine is not installed: {STATUS.reason}"
+)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """`monoize serve` in an empty folder: its URL, its key, what it printed."""
+    folder = tmp_path_factory.mktemp("newcomer")
+    port = _free_port()
+    log = folder / "out.txt"
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "monoize", "serve", "--port", str(port)],
+            cwd=folder,
+            env={**environment, "PYTHONPATH": str(SOURCE)},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    url = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            urllib.request.urlopen(f"{url}/readyz", timeout=5).close()
+            break
+        except OSError:
+            time.sleep(0.1)
+    yield url, (folder / "data" / "first-key").read_text("utf-8").strip(), log
+    process.terminate()
+    process.wait(30)
+
+
+def test_prints_the_key_and_a_curl_for_each_protocol(running):
+    url, key, log = running
+    said = log.read_text("utf-8")
+    assert key in said
+    for path in ("/v1/chat/completions", "/v1/responses", "/v1/messages", ":generateContent"):
+        assert path in said
+    assert f"curl -s {url}" in said
+
+
+def test_the_printed_curls_work_as_they_stand(running):
+    _, _, log = running
+    calls = [c for c in log.read_text("utf-8").split("\n\n") if c.lstrip().startswith("curl")]
+    assert len(calls) == 4
+    for call in calls:
+        done = subprocess.run(
+            ["bash", "-c", call], capture_output=True, text=True, timeout=120, check=True
+        )
+        assert "error" not in json.loads(done.stdout) or json.loads(done.stdout)["error"] is None, (
+            done.stdout
+        )
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
+def test_every_example_runs_and_gets_an_answer(running, example):
+    url, key, _ = running
+    environment = {
+        **os.environ,
+        "MONOIZE_URL": url,
+        "MONOIZE_KEY": key,
+        "MONOIZE_MODEL": "smollm2-135m",
+    }
+    done = subprocess.run(
+        [sys.executable, str(example)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()

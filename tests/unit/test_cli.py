@@ -1,0 +1,85 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def monoize(*arguments, text=None, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "monoize", *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_example_config_is_good():
+    done = monoize("check", "--config", str(ROOT / "examples" / "monoize.yaml"))
+    assert done.returncode == 0, done.stderr
+    assert "3 providers" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["check", "serve"])
+def test_a_bad_config_is_one_clear_sentence(command, tmp_path):
+    file = tmp_path / "bad.yaml"
+    file.write_text("providers: [{id: a, type: nonsense}]")
+    done = monoize(command, "--config", str(file))
+    assert done.returncode == 1
+    assert "$.providers[0].type" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_schema_of_the_config_is_printed():
+    assert "$defs" in json.loads(monoize("config", "schema").stdout)
+
+
+def test_translate_shows_the_body_and_the_losses():
+    request = '{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":7}'
+    done = monoize("translate", "-", "--from", "chat_completion", "--to", "messages", text=request)
+    assert done.returncode == 0, done.stderr
+    assert "POST /v1/messages" in done.stdout
+    assert "seed" in done.stderr
+
+
+def test_translate_speaks_json_to_machines(tmp_path):
+    file = tmp_path / "r.json"
+    file.write_text('{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}')
+    done = monoize(
+        "translate", str(file), "--from", "gemini", "--to", "responses", "--model", "m", "--json"
+    )
+    report = json.loads(done.stdout)
+    assert (report["to"], report["lossless"], report["body"]["model"]) == ("responses", True, "m")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "sentence"),
+    [
+        (("-", "--from", "chat_completion", "--to", "messages"), "{", "not JSON"),
+        (("-", "--from", "nonsense", "--to", "messages"), "{}", "from: must be one of"),
+        (("none.json", "--from", "gemini", "--to", "messages"), None, "No such file"),
+        (
+            ("-", "--from", "chat_completion", "--to", "messages"),
+            '{"model":"m","messages":7}',
+            "messages",
+        ),
+    ],
+)
+def test_translate_says_what_is_wrong(arguments, text, sentence, tmp_path):
+    done = monoize("translate", *arguments, text=text, cwd=tmp_path)
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_lists_the_commands():
+    said = monoize("--help").stdout
+    for command in ("serve", "check", "config", "translate"):
+        assert command in said
