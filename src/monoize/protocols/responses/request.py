@@ -1,0 +1,239 @@
+"""Requests as callers write them: Responses wire -> URP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from monoize.protocols._reading import (
+    boolean,
+    integer,
+    number,
+    object_at,
+    optional_object,
+    refuse,
+    text,
+)
+from monoize.protocols.responses.items import decode_item
+from monoize.protocols.responses.tools import decode_choice, decode_tools, inner_tools
+from monoize.protocols.responses.vocabulary import (
+    DIALECT,
+    EFFORT_IN,
+    KNOWN,
+    LOGPROBS,
+    MINTED_REASONING,
+    NAMED,
+    source_of,
+)
+from monoize.urp import (
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    Message,
+    ReasoningSettings,
+    ResponseFormat,
+    Role,
+    Seal,
+    Text,
+    TextFormat,
+    Tool,
+    ToolCall,
+    UrpRequest,
+    replace,
+)
+from monoize.urp.carrier import Carried, CarriedPart, CarriedSeal, unpack
+from monoize.urp.extra_body import rest
+
+__all__ = ["decode_request"]
+
+_SERVER_SIDE = ("prompt", "previous_response_id", "conversation")  # may stand instead of an input
+_FORMAT_FIELDS = ("type", "name", "description", "schema", "strict")
+
+
+def decode_request(
+    body: Mapping[str, Any], *, model: str | None = None, stream: bool | None = None
+) -> UrpRequest:
+    name = model or text(body, "model") or refuse("model", "is required")
+    items = _items(body)
+    history = _History()
+    for index, item in enumerate(items):
+        history.add(item, f"input[{index}]")
+    settings = optional_object(body, "text") or {}
+    extra = _extra(body, settings)
+    streams = boolean(body, "stream") if stream is None else stream
+    return UrpRequest(
+        model=name,
+        messages=(*_instructions(body), *history.messages()),
+        stream=bool(streams),
+        temperature=number(body, "temperature"),
+        top_p=number(body, "top_p"),
+        max_output_tokens=integer(body, "max_output_tokens"),
+        top_logprobs=integer(body, "top_logprobs"),
+        logprobs=_wants_logprobs(body) or None,
+        parallel_tool_calls=boolean(body, "parallel_tool_calls"),
+        user=text(body, "user"),
+        metadata=optional_object(body, "metadata"),
+        service_tier=text(body, "service_tier"),
+        reasoning=_reasoning(body),
+        tools=_tools(body, items),
+        tool_choice=None if body.get("tool_choice") is None else decode_choice(body["tool_choice"]),
+        response_format=_format(settings),
+        origin=DIALECT,
+        inherited=frozenset(extra) & KNOWN,
+        extra_body=extra,
+        # A carrier means nothing to a Responses provider: such a request is written anew.
+        source=None if history.carried else source_of(body),
+    )
+
+
+def _items(body: Mapping[str, Any]) -> Sequence[Any]:
+    value = body.get("input")
+    if value is None:
+        if not any(body.get(key) for key in _SERVER_SIDE):
+            refuse("input", "is required")
+        return ()
+    if isinstance(value, str):
+        return ({"role": "user", "content": value},)
+    if not isinstance(value, list):
+        refuse("input", "must be a string or an array of items")
+    return value
+
+
+def _instructions(body: Mapping[str, Any]) -> tuple[Message, ...]:
+    instructions = text(body, "instructions")
+    if instructions is None:
+        return ()
+    return (Message(role=Role.SYSTEM, parts=(Text(content=instructions),)),)
+
+
+def _extra(body: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What became no named field, and known fields that are null (T34)."""
+    extra = {key: value for key, value in body.items() if value is None or key not in NAMED}
+    if settings.get("verbosity") is not None:
+        extra["verbosity"] = settings["verbosity"]  # Chat has it at the top level
+    others = {
+        key: value
+        for key, value in settings.items()
+        if key not in ("format", "verbosity") and value is not None
+    }
+    return {**extra, "text": others} if others else extra
+
+
+def _wants_logprobs(body: Mapping[str, Any]) -> bool:
+    include = body.get("include")
+    return isinstance(include, list) and LOGPROBS in include
+
+
+def _reasoning(body: Mapping[str, Any]) -> ReasoningSettings | None:
+    wire = optional_object(body, "reasoning")
+    if wire is None:
+        return None
+    effort = text(wire, "effort", "reasoning")
+    # `generate_summary` is the old name of `summary`.
+    summary_field = "summary" if wire.get("summary") is not None else "generate_summary"
+    summary = text(wire, summary_field, "reasoning")
+    named = {key for key in ("effort", summary_field) if wire.get(key) is not None}
+    return ReasoningSettings(
+        effort=None if effort is None else EFFORT_IN.get(effort, effort),
+        summary=summary,
+        extra_body=rest(wire, named),
+        source=source_of(wire),
+    )
+
+
+def _tools(body: Mapping[str, Any], items: Sequence[Any]) -> tuple[Tool, ...] | None:
+    outer = None if body.get("tools") is None else decode_tools(body["tools"])
+    inner = inner_tools(outer or (), items)
+    return (*(outer or ()), *inner) if inner else outer
+
+
+def _format(settings: Mapping[str, Any]) -> ResponseFormat | None:
+    value = settings.get("format")
+    if value is None:
+        return None
+    wire = object_at(value, "text.format")
+    match wire.get("type"):
+        case "text":
+            return TextFormat(extra_body=rest(wire, ("type",)), source=source_of(wire))
+        case "json_object":
+            return JsonObjectFormat(extra_body=rest(wire, ("type",)), source=source_of(wire))
+        case "json_schema":
+            named = {key for key in _FORMAT_FIELDS if wire.get(key, "") is not None}
+            return JsonSchemaFormat(
+                name=text(wire, "name", "text.format"),
+                description=text(wire, "description", "text.format"),
+                schema=optional_object(wire, "schema", "text.format"),
+                strict=boolean(wire, "strict", "text.format"),
+                extra_body=rest(wire, named),
+                source=source_of(wire),
+            )
+        case _:
+            return refuse("text.format.type", "must be one of text, json_object, json_schema")
+
+
+class _History:
+    """The items of a request; carriers among them become what they carry (T19, T20)."""
+
+    def __init__(self) -> None:
+        self.carried = False
+        self._messages: list[Message] = []
+        self._seals: dict[str, Seal] = {}
+
+    def add(self, item: Any, path: str) -> None:
+        carried = _carried(item)
+        if carried is None and not _is_minted(item):
+            self._messages.append(decode_item(item, path))
+            return
+        self.carried = True
+        match carried:
+            case CarriedPart():
+                self._messages.append(Message(role=Role.ASSISTANT, parts=(carried.part,)))
+            case CarriedSeal(call_id=str(call_id)):
+                self._seals[call_id] = carried.seal
+            case CarriedSeal():
+                self._seal_last_text(carried.seal)
+            case None:
+                # Monoize made this id: no server has the item, but its words may still travel.
+                self._messages.append(replace(decode_item(item, path), id=None))
+
+    def messages(self) -> list[Message]:
+        if not self._seals:
+            return self._messages
+        return [self._with_seals(message) for message in self._messages]
+
+    def _with_seals(self, message: Message) -> Message:
+        parts = tuple(
+            replace(part, seal=self._seals[part.call_id])
+            if isinstance(part, ToolCall) and part.call_id in self._seals
+            else part
+            for part in message.parts
+        )
+        return message if parts == message.parts else replace(message, parts=parts)
+
+    def _seal_last_text(self, seal: Seal) -> None:
+        """The carrier follows the text whose seal it holds."""
+        for at in range(len(self._messages) - 1, -1, -1):
+            message = self._messages[at]
+            for place in range(len(message.parts) - 1, -1, -1):
+                part = message.parts[place]
+                if isinstance(part, Text) and message.role is Role.ASSISTANT:
+                    parts = (
+                        *message.parts[:place],
+                        replace(part, seal=seal),
+                        *message.parts[place + 1 :],
+                    )
+                    self._messages[at] = replace(message, parts=parts)
+                    return
+
+
+def _carried(item: Any) -> Carried | None:
+    if not isinstance(item, dict) or item.get("type") != "reasoning":
+        return None
+    return unpack(item.get("encrypted_content"))
+
+
+def _is_minted(item: Any) -> bool:
+    return (
+        isinstance(item, dict)
+        and item.get("type") == "reasoning"
+        and str(item.get("id")).startswith(MINTED_REASONING)
+    )

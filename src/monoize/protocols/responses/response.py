@@ -1,0 +1,110 @@
+"""Unary replies, wire <-> URP, and the object that a reply and its stream have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from monoize.clock import IdSource
+from monoize.protocol import Reply
+from monoize.protocols.responses.composer import Composer
+from monoize.protocols.responses.items import decode_output_item
+from monoize.protocols.responses.usage import decode_finish, decode_usage, has_calls, seconds
+from monoize.protocols.responses.vocabulary import DIALECT, source_of
+from monoize.urp import (
+    Choice,
+    ChoiceEnd,
+    Delta,
+    Message,
+    PartDone,
+    PartStart,
+    ResponseDone,
+    ResponseStart,
+    UrpResponse,
+    unfold,
+)
+from monoize.urp.extra_body import rest
+
+__all__ = ["RESPONSE_FIELDS", "decode_response", "encode_response"]
+
+RESPONSE_FIELDS = frozenset(
+    {
+        "id",
+        "object",
+        "model",
+        "created_at",
+        "output",
+        "usage",
+        "status",
+        "incomplete_details",
+        "service_tier",
+    }
+)
+
+
+def decode_response(body: Mapping[str, Any], ids: IdSource) -> UrpResponse:
+    output = body.get("output")
+    items = output if isinstance(output, list) else []
+    decoded = [decode_output_item(item, ids) for item in items if isinstance(item, dict)]
+    messages = tuple(message for message in decoded if message.parts)
+    id_, model, tier = body.get("id"), body.get("model"), body.get("service_tier")
+    finish = decode_finish(body, has_calls=has_calls(messages))
+    is_reply = isinstance(output, list) or "status" in body
+    return UrpResponse(
+        id=id_ if isinstance(id_, str) else "",
+        model=model if isinstance(model, str) else "",
+        created=seconds(body.get("created_at")),
+        choices=(Choice(messages=messages, finish=finish),) if is_reply else (),
+        usage=decode_usage(body.get("usage")),
+        service_tier=tier if isinstance(tier, str) else None,
+        origin=DIALECT,
+        extra_body=rest(body, RESPONSE_FIELDS),
+        source=source_of(body),
+    )
+
+
+def encode_response(response: UrpResponse, reply: Reply) -> dict[str, Any]:
+    """The last object of the stream that this reply would have been: one path for both modes."""
+    if response.source is not None and response.source.protocol == DIALECT:
+        return {**response.source.wire, "model": reply.model}
+    composer = Composer(reply)
+    composer.start(
+        ResponseStart(
+            id=response.id,
+            model=response.model,
+            created=response.created,
+            origin=response.origin,
+            extra_body=response.extra_body,
+        )
+    )
+    for choice in response.choices:
+        for message in choice.messages:
+            _write(composer, choice.index, message)
+    composer.done(
+        ResponseDone(
+            choices=tuple(
+                ChoiceEnd(index=choice.index, finish=choice.finish) for choice in response.choices
+            ),
+            usage=response.usage,
+            service_tier=response.service_tier,
+        )
+    )
+    return composer.response
+
+
+def _write(composer: Composer, choice: int, message: Message) -> None:
+    if choice == 0 and message.source is not None and message.source.protocol == DIALECT:
+        composer.whole_item(message.source.wire)
+        return
+    alone = UrpResponse(id="", model="", choices=(Choice(index=choice, messages=(message,)),))
+    for event in unfold(alone):
+        match event:
+            case PartStart():
+                composer.part_start(event)
+            case Delta():
+                composer.delta(event)
+            case PartDone():
+                composer.part_done(event)
+            case _:
+                pass
+    composer.retire_all()  # the next message begins its own items

@@ -1,0 +1,157 @@
+"""Streams: Responses events -> URP events, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, assert_never
+
+from typing_extensions import override
+
+from monoize import wirejson
+from monoize.clock import IdSource
+from monoize.protocol import Reply, StreamDecoder, StreamEncoder
+from monoize.protocols.responses.composer import Composer
+from monoize.protocols.responses.error import stream_error
+from monoize.protocols.responses.reading import ItemReader
+from monoize.protocols.responses.response import RESPONSE_FIELDS
+from monoize.protocols.responses.usage import decode_finish, decode_usage, seconds
+from monoize.protocols.responses.vocabulary import DIALECT
+from monoize.urp import (
+    ChoiceEnd,
+    Delta,
+    Error,
+    Frame,
+    PartDone,
+    PartStart,
+    ProviderEvent,
+    ResponseDone,
+    ResponseStart,
+    UrpStreamEvent,
+    WireEvent,
+)
+from monoize.urp.extra_body import rest
+
+__all__ = ["MODEL_PATHS", "ResponsesDecoder", "ResponsesEncoder"]
+
+MODEL_PATHS = (("model",), ("response", "model"))
+_BEGINNINGS = ("response.created", "response.queued", "response.in_progress")
+_TERMINAL = ("response.completed", "response.incomplete", "response.done", "response.cancelled")
+
+
+class ResponsesDecoder(StreamDecoder):
+    def __init__(self, ids: IdSource) -> None:
+        self._items = ItemReader(ids)
+        self._started = False
+        self._ended = False
+
+    @override
+    def decode(self, event: WireEvent) -> Frame:
+        if self._ended or event.data.strip() == "[DONE]":
+            return Frame((), event)
+        return Frame(tuple(self._events(event)), event)
+
+    @override
+    def finish(self) -> Frame:
+        if self._ended:
+            return Frame(())
+        self._ended = True
+        message = "the provider's stream ended before response.completed"
+        return Frame((Error(message=message, code="stream_truncated"),))
+
+    def _events(self, event: WireEvent) -> Iterable[UrpStreamEvent]:
+        try:
+            payload = wirejson.loads(event.data)
+        except wirejson.JsonError:
+            payload = None
+        if not isinstance(payload, dict):
+            return [_native(event.name or "unknown", event.data)]
+        kind = payload.get("type")
+        if not isinstance(kind, str):
+            kind = event.name or ""
+        if kind == "error" or (kind in ("", "message") and payload.get("error")):
+            return self._fail(stream_error(payload))
+        response = payload.get("response")
+        return self._event(kind, payload, response if isinstance(response, dict) else {})
+
+    def _event(
+        self, kind: str, payload: Mapping[str, Any], response: Mapping[str, Any]
+    ) -> Iterable[UrpStreamEvent]:
+        if kind in _BEGINNINGS:
+            return self._start(response)
+        if kind == "response.failed":
+            return self._fail(stream_error(response))
+        if kind in _TERMINAL:
+            return self._finish(response)
+        events = self._items.event(kind, payload)
+        if events is None:
+            return [_native(kind, payload)]
+        return [*self._start({}), *events] if events else []
+
+    def _start(self, response: Mapping[str, Any]) -> list[UrpStreamEvent]:
+        if self._started:
+            return []
+        self._started = True
+        id_, model = response.get("id"), response.get("model")
+        return [
+            ResponseStart(
+                id=id_ if isinstance(id_, str) else "",
+                model=model if isinstance(model, str) else "",
+                created=seconds(response.get("created_at")),
+                origin=DIALECT,
+                extra_body=rest(response, RESPONSE_FIELDS),
+            )
+        ]
+
+    def _finish(self, response: Mapping[str, Any]) -> list[UrpStreamEvent]:
+        self._ended = True
+        output = response.get("output")
+        events = [*self._start(response), *self._items.close(output)]
+        tier = response.get("service_tier")
+        end = ChoiceEnd(finish=decode_finish(response, has_calls=self._items.has_calls))
+        done = ResponseDone(
+            choices=(end,),
+            usage=decode_usage(response.get("usage")),
+            service_tier=tier if isinstance(tier, str) else None,
+            extra_body=rest(response, RESPONSE_FIELDS),
+        )
+        return [*events, done]
+
+    def _fail(self, error: Error) -> list[UrpStreamEvent]:
+        """OpenAI says it twice, as `error` and as `response.failed`: the first counts."""
+        self._ended = True
+        return [error]
+
+
+def _native(kind: str, body: Any) -> ProviderEvent:
+    return ProviderEvent(origin_protocol=DIALECT, event_type=kind, body=body)
+
+
+class ResponsesEncoder(StreamEncoder):
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(reply, MODEL_PATHS)
+        self._composer = Composer(reply)
+
+    @override
+    def event(self, event: UrpStreamEvent) -> list[WireEvent]:
+        composer = self._composer
+        match event:
+            case ResponseStart():
+                composer.start(event)
+            case PartStart():
+                composer.part_start(event)
+            case Delta():
+                composer.delta(event)
+            case PartDone():
+                composer.part_done(event)
+            case ResponseDone():
+                composer.done(event)
+            case Error():
+                composer.fail(event)
+            case ProviderEvent():
+                composer.native_event(event)
+            case _:
+                assert_never(event)
+        return [
+            WireEvent(wirejson.dumps(payload).decode(), payload["type"])
+            for payload in composer.drain()
+        ]
