@@ -1,0 +1,211 @@
+"""A caller's request -> URP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from monoize.protocols._reading import (
+    boolean,
+    integer,
+    items,
+    number,
+    object_at,
+    optional_object,
+    refuse,
+    text,
+    text_list,
+)
+from monoize.protocols.messages.dialect import DIALECT, KNOWN_FIELDS, NAMED_FIELDS
+from monoize.protocols.messages.history_decode import history_of
+from monoize.urp import (
+    EMPTY,
+    JsonSchemaFormat,
+    ReasoningSettings,
+    ResponseFormat,
+    Source,
+    Tool,
+    ToolChoice,
+    UrpRequest,
+)
+from monoize.urp.extra_body import rest
+
+__all__ = ["decode_request"]
+
+# This protocol's word for "no better than the default" and everybody else's.
+_TIERS = {"standard_only": "default"}
+_CHOICES = {"auto": "auto", "any": "required", "none": "none", "tool": "named"}
+
+
+def decode_request(
+    body: Mapping[str, Any], model: str | None = None, stream: bool | None = None
+) -> UrpRequest:
+    name = model or text(body, "model")
+    if not name:
+        refuse("model", "is required")
+    extra: dict[str, Any] = {key: None for key in NAMED_FIELDS if body.get(key, "") is None}
+    extra.update(rest(body, NAMED_FIELDS))
+    history = history_of(body)
+    settings = _Settings(body, extra)
+    reasoning, user = settings.reasoning(), settings.user()
+    tier = text(body, "service_tier")
+    return UrpRequest(
+        model=name,
+        messages=history.messages,
+        stream=bool(boolean(body, "stream")) if stream is None else stream,
+        temperature=number(body, "temperature"),
+        top_p=number(body, "top_p"),
+        top_k=integer(body, "top_k"),
+        max_output_tokens=integer(body, "max_tokens"),
+        stop=text_list(body, "stop_sequences"),
+        reasoning=reasoning,
+        tools=_tools(body),
+        tool_choice=settings.tool_choice(),
+        parallel_tool_calls=settings.parallel_tool_calls(),
+        response_format=settings.response_format(),
+        user=user,
+        service_tier=_TIERS.get(tier, tier) if tier is not None else None,
+        origin=DIALECT,
+        inherited=frozenset(extra) & KNOWN_FIELDS,
+        extra_body=extra or EMPTY,
+        source=Source(DIALECT, body) if history.replayable else None,
+    )
+
+
+class _Settings:
+    """Reads the nested settings; what has no URP field stays under its own name in `extra`."""
+
+    def __init__(self, body: Mapping[str, Any], extra: dict[str, Any]) -> None:
+        self._body = body
+        self._extra = extra
+        self._output = dict(optional_object(body, "output_config") or {})
+        self._format = self._take_format()
+        self._effort = self._take_effort()
+        if self._output or body.get("output_config") == {}:
+            extra["output_config"] = self._output
+
+    def _take_format(self) -> ResponseFormat | None:
+        found = _json_schema(self._output.get("format"))
+        if found is not None:
+            del self._output["format"]
+            return found
+        older = self._body.get("output_format")
+        found = _json_schema(older)
+        if found is None and older is not None:
+            self._extra["output_format"] = older
+        return found
+
+    def _take_effort(self) -> str | None:
+        effort = text(self._output, "effort", "output_config")
+        if effort is not None:
+            del self._output["effort"]
+        return effort
+
+    def response_format(self) -> ResponseFormat | None:
+        return self._format
+
+    def reasoning(self) -> ReasoningSettings | None:
+        thinking = optional_object(self._body, "thinking")
+        if thinking is None:
+            return ReasoningSettings(effort=self._effort) if self._effort is not None else None
+        kind = thinking.get("type")
+        if kind not in ("enabled", "adaptive", "disabled"):
+            self._extra["thinking"] = thinking  # a kind that is new: only the vendor knows it
+            return ReasoningSettings(effort=self._effort) if self._effort is not None else None
+        hidden = thinking.get("display") == "omitted"
+        return ReasoningSettings(
+            effort=self._effort,
+            budget=integer(thinking, "budget_tokens", "thinking"),
+            summary=None if kind == "disabled" else "none" if hidden else "auto",
+            adaptive=kind == "adaptive",
+            enabled=kind != "disabled",
+            extra_body=rest(thinking, ("type", "budget_tokens")),
+        )
+
+    def tool_choice(self) -> ToolChoice | None:
+        choice = optional_object(self._body, "tool_choice")
+        if choice is None:
+            return None
+        mode = _CHOICES.get(str(choice.get("type")))
+        extra = rest(choice, ("type", "name", "disable_parallel_tool_use"))
+        match mode:
+            case "auto" | "required" | "none":
+                return ToolChoice(mode=mode, extra_body=extra)
+            case "named":
+                tool = text(choice, "name", "tool_choice")
+                if tool is None:
+                    refuse("tool_choice.name", "is required")
+                return ToolChoice(mode="named", names=(tool,), extra_body=extra)
+            case _:
+                return ToolChoice(mode="provider", body=choice, protocol=DIALECT)
+
+    def parallel_tool_calls(self) -> bool | None:
+        choice = optional_object(self._body, "tool_choice") or {}
+        disabled = boolean(choice, "disable_parallel_tool_use", "tool_choice")
+        return None if disabled is None else not disabled
+
+    def user(self) -> str | None:
+        metadata = optional_object(self._body, "metadata")
+        if metadata is None:
+            return None
+        user = text(metadata, "user_id", "metadata")
+        others = metadata if user is None else rest(metadata, ("user_id",))
+        if others or not metadata:
+            self._extra["metadata"] = dict(others)
+        return user
+
+
+def _json_schema(wire: Any) -> JsonSchemaFormat | None:
+    match wire:
+        case {"type": "json_schema", "schema": dict(schema)}:
+            return JsonSchemaFormat(
+                schema=schema,
+                extra_body=rest(wire, ("type", "schema")),
+                source=Source(DIALECT, wire),
+            )
+        case _:
+            return None
+
+
+def _tools(body: Mapping[str, Any]) -> tuple[Tool, ...] | None:
+    if body.get("tools") is None:
+        return None
+    return tuple(
+        _tool(object_at(wire, f"tools[{place}]"), f"tools[{place}]")
+        for place, wire in enumerate(items(body, "tools"))
+    )
+
+
+def _tool(wire: Mapping[str, Any], path: str) -> Tool:
+    kind = text(wire, "type", path) or "custom"
+    name = text(wire, "name", path)
+    if kind != "custom":
+        return Tool(
+            kind="provider",
+            name=name or kind,
+            body=wire,
+            protocol=DIALECT,
+            source=Source(DIALECT, wire),
+        )
+    if name is None:
+        refuse(f"{path}.name", "is required")
+    named = {"type", "name", "description", "input_schema", "strict"}
+    nulls = {key: None for key in named - {"type"} if wire.get(key, "") is None}
+    tool = Tool(
+        name=name,
+        description=text(wire, "description", path),
+        parameters=_schema(wire, path),
+        strict=boolean(wire, "strict", path),
+        extra_body=rest(wire, named),
+        source=Source(DIALECT, wire),
+    )
+    return msgspec.structs.replace(tool, extra_body={**tool.extra_body, **nulls}) if nulls else tool
+
+
+def _schema(wire: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
+    """JSON Schema may also be a bare `true`: anything goes, and whether it may is for the vendor to say."""
+    if isinstance(wire.get("input_schema"), bool):
+        return None
+    return optional_object(wire, "input_schema", path)
