@@ -1,0 +1,130 @@
+"""generationConfig <-> the named settings of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from monoize.protocols import _reading
+from monoize.protocols.gemini.schema import for_google, from_google
+from monoize.protocols.gemini.spelling import DIALECT, split
+from monoize.protocols.gemini.thinking import decode_thinking, write_thinking
+from monoize.urp import (
+    EMPTY,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    Losses,
+    ResponseFormat,
+    TextFormat,
+    UrpRequest,
+)
+from monoize.urp.extra_body import flattened
+
+__all__ = ["decode_config", "write_config"]
+
+# URP name, Google's name, how it is read.
+_NUMBERS = (
+    ("temperature", "temperature"),
+    ("top_p", "topP"),
+    ("frequency_penalty", "frequencyPenalty"),
+    ("presence_penalty", "presencePenalty"),
+)
+_INTEGERS = (
+    ("top_k", "topK"),
+    ("max_output_tokens", "maxOutputTokens"),
+    ("seed", "seed"),
+    ("n", "candidateCount"),
+    ("top_logprobs", "logprobs"),
+)
+_SCHEMAS = ("responseSchema", "responseJsonSchema", "_responseJsonSchema")
+_FIELDS = frozenset(
+    {
+        *(google for _, google in (*_NUMBERS, *_INTEGERS)),
+        "stopSequences",
+        "responseLogprobs",
+        "responseMimeType",
+        "thinkingConfig",
+        *_SCHEMAS,
+    }
+)
+_JSON = "application/json"
+_INT32 = range(-(2**31), 2**31)
+
+
+def decode_config(wire: Any, path: str) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """(named fields of a request, members that have no name)."""
+    if wire is None:
+        return {}, EMPTY
+    config, rest = split(_reading.object_at(wire, path), _FIELDS)
+    named: dict[str, Any] = {
+        name: _reading.number(config, google, path) for name, google in _NUMBERS
+    }
+    named |= {name: _reading.integer(config, google, path) for name, google in _INTEGERS}
+    named["stop"] = _reading.text_list(config, "stopSequences", path)
+    named["logprobs"] = _reading.boolean(config, "responseLogprobs", path)
+    named["response_format"] = _response_format(config, path)
+    thinking = _reading.optional_object(config, "thinkingConfig", path)
+    if thinking is not None:
+        named["reasoning"] = decode_thinking(thinking, f"{path}.thinkingConfig")
+    if all(value is None for value in rest.values()):
+        rest = EMPTY  # nothing but nulls: not worth a loss elsewhere
+    return {name: value for name, value in named.items() if value is not None}, rest
+
+
+def _response_format(config: Mapping[str, Any], path: str) -> ResponseFormat | None:
+    mime = _reading.text(config, "responseMimeType", path)
+    beside = {"responseMimeType": mime} if mime not in (None, _JSON) else {}
+    for name in _SCHEMAS:
+        if name in config:
+            schema = _reading.object_at(config[name], f"{path}.{name}")
+            if name == "responseSchema":
+                schema = from_google(schema)
+            return JsonSchemaFormat(schema=schema, extra_body=beside)
+    if mime is None:
+        return None
+    if mime.lower() == _JSON:
+        return JsonObjectFormat()
+    return TextFormat(extra_body=beside)
+
+
+def write_config(request: UrpRequest, extra: Any, losses: Losses) -> dict[str, Any]:
+    """The generationConfig; `extra` is what the caller sent under that name beyond the named fields."""
+    config: dict[str, Any] = {}
+    for name, google in (*_NUMBERS, *_INTEGERS):
+        value = getattr(request, name)
+        if value is not None:
+            config[google] = value
+    if config.get("seed", 0) not in _INT32:
+        del config["seed"]
+        losses.drop("seed")
+    if request.stop is not None:
+        config["stopSequences"] = list(request.stop)
+    if request.logprobs is not None:
+        config["responseLogprobs"] = request.logprobs
+    config |= _written_format(request, losses)
+    if request.reasoning is not None:
+        same = request.origin == DIALECT
+        thinking = write_thinking(request.reasoning, request.model, losses, same=same)
+        config |= {"thinkingConfig": thinking} if thinking else {}
+    return flattened(config, extra) if isinstance(extra, Mapping) else config
+
+
+def _written_format(request: UrpRequest, losses: Losses) -> dict[str, Any]:
+    chosen = request.response_format
+    native = chosen.extra_body if chosen is not None and request.origin == DIALECT else EMPTY
+    match chosen:
+        case None:
+            return {}
+        case TextFormat():
+            return dict(native)
+        case JsonObjectFormat():
+            return {"responseMimeType": _JSON}
+        case JsonSchemaFormat(schema=None):
+            losses.drop("response_format.json_schema")
+            return {"responseMimeType": _JSON}
+        case JsonSchemaFormat(schema=schema):
+            return {
+                "responseMimeType": _JSON,
+                **native,
+                "responseJsonSchema": for_google(schema or {}),
+            }

@@ -1,0 +1,140 @@
+"""Chunks of a streamed reply -> URP events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from typing_extensions import override
+
+from monoize import wirejson
+from monoize.clock import IdSource
+from monoize.protocol import StreamDecoder
+from monoize.protocols.gemini.candidate_decode import CandidateReader, PartNumbers
+from monoize.protocols.gemini.error import decode_error
+from monoize.protocols.gemini.finish import blocked
+from monoize.protocols.gemini.response_decode import RESPONSE_FIELDS, seconds, text_of
+from monoize.protocols.gemini.spelling import DIALECT, found, listed, split
+from monoize.protocols.gemini.usage import decode_usage, service_tier
+from monoize.urp import (
+    ChoiceEnd,
+    Error,
+    Frame,
+    ProviderEvent,
+    ResponseDone,
+    ResponseStart,
+    UrpStreamEvent,
+    WireEvent,
+)
+
+__all__ = ["GeminiStreamDecoder"]
+
+
+class GeminiStreamDecoder(StreamDecoder):
+    """Every chunk is a whole response object that holds only what is new.
+
+    A finishReason may stand on any chunk, some models write it on all of them: only the end of the connection is the end.
+    """
+
+    def __init__(self, ids: IdSource) -> None:
+        self._ids = ids
+        self._numbers = PartNumbers()
+        self._candidates: dict[int, CandidateReader] = {}
+        self._started = False
+        self._over = False
+        self._blocked: Any = None
+        self._usage: dict[str, Any] = {}
+        self._extra: dict[str, Any] = {}
+
+    @override
+    def decode(self, event: WireEvent) -> Frame:
+        if event.data.strip() == "[DONE]":
+            return Frame(
+                ()
+            )  # some gateways write OpenAI's end marker; Google's clients would choke on it (T10)
+        if self._over:
+            return Frame((), event)
+        try:
+            chunk = wirejson.loads(event.data)
+        except wirejson.JsonError:
+            return Frame((self._unknown(event, event.data),), event)
+        events: list[UrpStreamEvent] = []
+        for item in listed(chunk):
+            events += self._chunk(item, event)
+        return Frame(tuple(events), event)
+
+    @override
+    def finish(self) -> Frame:
+        if self._over:
+            return Frame(())
+        self._over = True
+        ended = self._blocked is not None or any(
+            reader.finish is not None for reader in self._candidates.values()
+        )
+        if not ended:
+            message = "the provider's stream ended before the reply did"
+            return Frame((Error(message=message, code="stream_truncated"),))
+        closing = [event for reader in self._candidates.values() for event in reader.close()]
+        return Frame((*closing, self._done()))
+
+    def _chunk(self, chunk: Any, event: WireEvent) -> Iterator[UrpStreamEvent]:
+        if not isinstance(chunk, dict):
+            yield self._unknown(event, chunk)
+            return
+        if chunk.get("error") is not None and "candidates" not in chunk:
+            self._over = True
+            yield _error(chunk)
+            return
+        fields, rest = split(chunk, RESPONSE_FIELDS)
+        if not self._started:
+            self._started = True
+            yield self._start(fields, chunk, rest)
+        else:
+            self._extra |= rest
+        usage = fields.get("usageMetadata")
+        if isinstance(
+            usage, dict
+        ):  # each count is of everything so far: the latest is right, whole
+            self._usage = usage if decode_usage(usage) else {**self._usage, **usage}
+        reason = found(found(chunk, "promptFeedback"), "blockReason")
+        self._blocked = reason if reason is not None else self._blocked
+        for number, candidate in enumerate(listed(fields.get("candidates"))):
+            if isinstance(candidate, dict):
+                yield from self._reader(candidate, number).read(candidate)
+
+    def _start(
+        self, fields: Mapping[str, Any], chunk: Mapping[str, Any], rest: Mapping[str, Any]
+    ) -> ResponseStart:
+        return ResponseStart(
+            id=text_of(fields.get("responseId")) or self._ids.new("resp_"),
+            model=text_of(fields.get("modelVersion")) or "",
+            created=seconds(found(chunk, "createTime")),
+            origin=DIALECT,
+            extra_body=rest,
+        )
+
+    def _reader(self, candidate: Mapping[str, Any], number: int) -> CandidateReader:
+        index = found(candidate, "index")
+        choice = index if isinstance(index, int) and not isinstance(index, bool) else number
+        if choice not in self._candidates:
+            self._candidates[choice] = CandidateReader(choice, self._numbers, self._ids)
+        return self._candidates[choice]
+
+    def _done(self) -> ResponseDone:
+        ends = [reader.end() for _, reader in sorted(self._candidates.items())]
+        if self._blocked is not None and not ends:
+            ends = [ChoiceEnd(finish=blocked(self._blocked))]
+        return ResponseDone(
+            choices=tuple(ends),
+            usage=decode_usage(self._usage),
+            service_tier=service_tier(self._usage),
+            extra_body=self._extra,
+        )
+
+    def _unknown(self, event: WireEvent, body: Any) -> ProviderEvent:
+        return ProviderEvent(origin_protocol=DIALECT, event_type=event.name or "unknown", body=body)
+
+
+def _error(chunk: Mapping[str, Any]) -> Error:
+    said = decode_error(200, chunk)
+    return Error(message=said.message, code=said.code, type=said.type, status=said.status)
