@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from typing import Protocol as Interface
 
 import msgspec
 
 from monoize.protocol import Protocol
 from monoize.urp import Losses, UrpRequest
 
-__all__ = ["Answer", "Call", "Incoming", "Trace"]
+__all__ = ["Answer", "Body", "Call", "Incoming", "Trace"]
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,10 +54,18 @@ class Trace(msgspec.Struct, kw_only=True):
     response_losses: Losses = msgspec.field(default_factory=Losses)
 
 
+class Body(Interface):
+    """A body that is written as it comes; whoever got it closes it, read or not."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def aclose(self) -> None: ...
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What the edge writes to the caller."""
 
     status: int
     content_type: str
     headers: Mapping[str, str]
-    body: bytes | AsyncGenerator[bytes, None]
+    body: bytes | Body

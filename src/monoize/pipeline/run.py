@@ -8,7 +8,7 @@ from monoize import wirejson
 from monoize.errors import ModelNotFound
 from monoize.pipeline.attempt import Attempt, Kit
 from monoize.pipeline.call import Answer, Call, Incoming, Trace
-from monoize.pipeline.streaming import Batches, opened, stream_bytes
+from monoize.pipeline.streaming import Batches, StreamBody, opened
 from monoize.protocol import Reply, with_model
 from monoize.routing.catalog import Candidate, Catalog
 from monoize.routing.verdict import failure
@@ -70,12 +70,8 @@ async def _streamed(attempt: Attempt) -> Answer:
     if opening.done():
         opening.result()  # a failure before the first event is an HTTP status
     writer = caller.protocol.stream_writer(caller.query)
-    body = stream_bytes(
-        opening,
-        caller.protocol.stream_encoder(_reply(attempt)),
-        writer,
-        attempt.kit.timeouts.keep_alive,
-    )
+    encoder = caller.protocol.stream_encoder(_reply(attempt))
+    body = StreamBody(opening, encoder, writer, attempt.kit.timeouts.keep_alive)
     headers = {
         **reply_headers(attempt, Losses()),
         "cache-control": "no-cache",

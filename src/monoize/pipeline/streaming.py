@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 from monoize.errors import MonoizeError, ProviderError, UpstreamUnreadable
@@ -12,7 +12,7 @@ from monoize.routing.verdict import failure
 from monoize.sse import StreamWriter
 from monoize.urp import Error, Frame, Losses, ProviderEvent, ResponseDone
 
-__all__ = ["Batches", "opened", "stream_bytes"]
+__all__ = ["Batches", "StreamBody", "opened"]
 
 Batches = AsyncGenerator[list[Frame], None]
 
@@ -56,29 +56,54 @@ async def _resumed(held: list[Frame], batches: Batches) -> Batches:
             yield batch
 
 
-async def stream_bytes(
-    opening: Awaitable[Batches],
-    encoder: StreamEncoder,
-    writer: StreamWriter,
-    silence: float,
-) -> AsyncGenerator[bytes, None]:
-    """What the caller reads. Whatever goes wrong now is an event of the protocol (D10)."""
-    yield writer.open()
-    ended = False
-    try:
-        async for batch in _with_beats(opening, silence):
-            if batch is None:
-                yield writer.keep_alive
-                continue
-            pieces = [writer.event(wire) for frame in batch for wire in encoder.frame(frame)]
-            ended = ended or any(_is_end(frame) for frame in batch)
-            if pieces:
-                yield b"".join(pieces)
-    except MonoizeError as error:
-        if not ended:  # a provider that breaks off after its last event has said everything
-            yield b"".join(writer.event(wire) for wire in encoder.event(_as_event(error)))
-    yield b"".join(writer.event(wire) for wire in encoder.finish())
-    yield _remark(encoder.reply.losses, writer) + writer.close()
+class StreamBody:
+    """What the caller reads. Whatever goes wrong from here on is an event of the protocol (D10).
+
+    It owns the upstream call: closing it, read or not, cuts the provider off (T18).
+    """
+
+    def __init__(
+        self,
+        opening: asyncio.Future[Batches],
+        encoder: StreamEncoder,
+        writer: StreamWriter,
+        silence: float,
+    ) -> None:
+        self._opening = opening
+        self._encoder = encoder
+        self._writer = writer
+        self._silence = silence
+        self._reading = self._read()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._reading
+
+    async def aclose(self) -> None:
+        await self._reading.aclose()
+        if not self._opening.done():
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
+        if not self._opening.cancelled() and self._opening.exception() is None:
+            await self._opening.result().aclose()
+
+    async def _read(self) -> AsyncGenerator[bytes, None]:
+        encoder, writer = self._encoder, self._writer
+        yield writer.open()
+        ended = False
+        try:
+            async for batch in _with_beats(self._opening, self._silence):
+                if batch is None:
+                    yield writer.keep_alive
+                    continue
+                ended = ended or any(_is_end(frame) for frame in batch)
+                wires = [wire for frame in batch for wire in encoder.frame(frame)]
+                if wires:
+                    yield b"".join(map(writer.event, wires))
+        except MonoizeError as error:
+            if not ended:  # a provider that breaks off after its last event has said everything
+                yield b"".join(map(writer.event, encoder.event(_as_event(error))))
+        yield b"".join(map(writer.event, encoder.finish()))
+        yield _remark(encoder.reply.losses, writer) + writer.close()
 
 
 def _is_end(frame: Frame) -> bool:
@@ -100,19 +125,16 @@ def _remark(losses: Losses, writer: StreamWriter) -> bytes:
 
 
 async def _with_beats(
-    opening: Awaitable[Batches], silence: float
+    opening: asyncio.Future[Batches], silence: float
 ) -> AsyncIterator[list[Frame] | None]:
     """The batches, and a None for every `silence` seconds without one (T13)."""
-    waiting: asyncio.Future[Batches] = asyncio.ensure_future(opening)
-    batches: Batches | None = None
+    while not opening.done():
+        await asyncio.wait({opening}, timeout=silence)
+        if not opening.done():
+            yield None
+    batches = opening.result()
     reading: asyncio.Future[list[Frame]] | None = None
     try:
-        while batches is None:
-            await asyncio.wait({waiting}, timeout=silence)
-            if waiting.done():
-                batches = waiting.result()
-            else:
-                yield None
         while True:
             reading = reading or asyncio.ensure_future(anext(batches))
             await asyncio.wait({reading}, timeout=silence)
@@ -126,10 +148,7 @@ async def _with_beats(
             reading = None
             yield batch
     finally:
-        # The caller may have gone: stop reading, and the provider's connection is cut (T18).
-        for task in (reading, waiting):
-            if task is not None and not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-        if batches is not None:
-            await batches.aclose()
+        if reading is not None and not reading.done():
+            reading.cancel()
+            await asyncio.wait({reading})
+        await batches.aclose()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from contextlib import aclosing
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
@@ -112,6 +111,16 @@ async def send_answer(
     send: Send, answer: Answer, extra: Mapping[str, str], *, bodiless: bool
 ) -> None:
     """`bodiless`: the request was HEAD."""
+    try:
+        await _send_open(send, answer, extra, bodiless=bodiless)
+    finally:
+        if not isinstance(answer.body, bytes):
+            await answer.body.aclose()  # also when the caller left before its first byte (T18)
+
+
+async def _send_open(
+    send: Send, answer: Answer, extra: Mapping[str, str], *, bodiless: bool
+) -> None:
     headers = {"content-type": answer.content_type, **answer.headers, **extra}
     if isinstance(answer.body, bytes):
         headers["content-length"] = str(len(answer.body))
@@ -127,8 +136,7 @@ async def send_answer(
     if isinstance(answer.body, bytes):
         await send({"type": "http.response.body", "body": b"" if bodiless else answer.body})
         return
-    async with aclosing(answer.body) as chunks:
-        async for chunk in chunks:
-            if chunk:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    async for chunk in answer.body:
+        if chunk:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
