@@ -6,7 +6,7 @@ SHARED := ../shared
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt lint types imports cover conformance soak lock docs clean
+.PHONY: help run test check fmt lint types imports cover conformance conformance-write lock docs clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -61,6 +61,12 @@ cover: $(VENV)/.dev  ## branch coverage of the core
 
 conformance: $(VENV)/.dev  ## replay recorded traffic of real providers through the running gateway (needs ../shared)
 	@$(BIN)/python tests/conformance/run.py --shared $(SHARED)
+
+conformance-write: $(VENV)/.dev  ## the same, and put the figures into README.md and docs/conformance.md
+	@$(BIN)/python tests/conformance/run.py --shared $(SHARED) --write
+
+docs: $(VENV)/.dev  ## renew the generated pages of docs/reference
+	@$(BIN)/monoize config schema | $(BIN)/python -m json.tool > docs/reference/config.schema.json
 
 lock: $(VENV)/.dev  ## renew the pinned versions
 	@$(PIP) install --quiet pip-tools
