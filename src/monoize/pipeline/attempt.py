@@ -9,7 +9,7 @@ import msgspec
 
 from monoize import wirejson
 from monoize.clock import Clock, IdSource
-from monoize.errors import LossRefused, UpstreamFailed, UpstreamUnreadable
+from monoize.errors import LossRefused, UpstreamError, UpstreamUnreadable
 from monoize.pipeline.call import Call, Trace
 from monoize.protocol import Protocol, WireRequest, protocol
 from monoize.routing.catalog import Candidate
@@ -139,10 +139,13 @@ class Attempt:
     async def _refuse(self, reply: UpstreamReply) -> None:
         try:
             body = await reply.read(self.kit.limits.reply_bytes)
-        except (UpstreamFailed, UpstreamUnreadable):
+        except UpstreamError:
             body = b""
         finally:
             await reply.close()
+        secret = (self.candidate.channel.api_key or "").encode()
+        if secret:  # some providers repeat the key that they refuse (D18)
+            body = body.replace(secret, b"***")
         error = self.protocol.decode_error(reply.status, _json_or_text(body))
         raise failure(error, reply.status)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
@@ -11,6 +12,8 @@ from monoize.protocol import StreamEncoder
 from monoize.routing.verdict import failure
 from monoize.sse import StreamWriter
 from monoize.urp import Error, Frame, Losses, ProviderEvent, ResponseDone
+
+log = logging.getLogger("monoize.pipeline")
 
 __all__ = ["Batches", "StreamBody", "opened"]
 
@@ -102,6 +105,13 @@ class StreamBody:
         except MonoizeError as error:
             if not ended:  # a provider that breaks off after its last event has said everything
                 yield b"".join(map(writer.event, encoder.event(_as_event(error))))
+        except (
+            Exception
+        ):  # the outermost loop of a stream: the caller must see that it did not end well
+            log.exception("a stream failed")
+            yield b"".join(
+                map(writer.event, encoder.event(Error(message="internal error", status=500)))
+            )
         yield b"".join(map(writer.event, encoder.finish()))
         yield _remark(encoder.reply.losses, writer) + writer.close()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
 
 import aiohttp
 from typing_extensions import override
@@ -13,6 +15,8 @@ from monoize.settings import LimitSettings, TimeoutSettings
 from monoize.upstream.client import UpstreamCall, UpstreamClient, UpstreamReply
 
 __all__ = ["AiohttpClient"]
+
+_IDLE_CONNECTION_SECONDS = 30  # shorter than most providers keep theirs
 
 
 class AiohttpClient(UpstreamClient):
@@ -25,10 +29,13 @@ class AiohttpClient(UpstreamClient):
         """A session belongs to the running loop, so it is made on the first call."""
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                limit=self._limits.upstream_connections, keepalive_timeout=60, ttl_dns_cache=60
+                limit=self._limits.upstream_connections,
+                keepalive_timeout=_IDLE_CONNECTION_SECONDS,
+                ttl_dns_cache=60,
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
+                trace_configs=[_reuse_noted()],
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,  # a proxy is the operator's explicit choice, per channel
                 # No compression: it would hold back the events of a stream (T14).
@@ -38,25 +45,35 @@ class AiohttpClient(UpstreamClient):
 
     @override
     async def send(self, call: UpstreamCall) -> UpstreamReply:
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=self._timeouts.connect, sock_read=call.idle_seconds
-        )
         try:
             async with asyncio.timeout(call.first_byte_seconds):
-                response = await self._open().request(
-                    call.method,
-                    call.url,
-                    data=call.body or None,
-                    headers=call.headers,
-                    proxy=call.proxy,
-                    timeout=timeout,
-                    allow_redirects=False,
-                )
+                return _Reply(await self._sent(call), call.idle_seconds)
         except TimeoutError:
             raise UpstreamTimeout("the provider did not answer in time") from None
         except (aiohttp.ClientError, OSError) as error:
             raise UpstreamFailed(f"the provider could not be reached: {_reason(error)}") from None
-        return _Reply(response)
+
+    async def _sent(self, call: UpstreamCall) -> aiohttp.ClientResponse:
+        """A kept connection may have been closed by the provider just now: then once more on a new one."""
+        noted = SimpleNamespace(reused=False)
+        try:
+            return await self._request(call, noted)
+        except (aiohttp.ServerDisconnectedError, ConnectionResetError, BrokenPipeError):
+            if not noted.reused:
+                raise
+        return await self._request(call, SimpleNamespace(reused=False))
+
+    async def _request(self, call: UpstreamCall, noted: SimpleNamespace) -> aiohttp.ClientResponse:
+        return await self._open().request(
+            call.method,
+            call.url,
+            data=call.body or None,
+            headers=call.headers,
+            proxy=call.proxy,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect),
+            allow_redirects=False,
+            trace_request_ctx=noted,
+        )
 
     @override
     async def aclose(self) -> None:
@@ -64,9 +81,21 @@ class AiohttpClient(UpstreamClient):
             await self._session.close()
 
 
+def _reuse_noted() -> aiohttp.TraceConfig:
+    """Tells `_sent` whether its connection had been used before."""
+
+    async def note(_session: object, context: SimpleNamespace, _params: object) -> None:
+        context.trace_request_ctx.reused = True
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_reuseconn.append(note)
+    return config
+
+
 class _Reply(UpstreamReply):
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, idle_seconds: float) -> None:
         self._response = response
+        self._idle_seconds = idle_seconds
         self.status = response.status
         self.headers: Mapping[str, str] = {k.lower(): v for k, v in response.headers.items()}
 
@@ -83,9 +112,13 @@ class _Reply(UpstreamReply):
 
     @override
     async def chunks(self) -> AsyncIterator[bytes]:
+        while chunk := await self._next():
+            yield chunk
+
+    async def _next(self) -> bytes:
         try:
-            async for chunk in self._response.content.iter_any():
-                yield chunk
+            async with asyncio.timeout(self._idle_seconds):
+                return await self._response.content.readany()
         except TimeoutError:
             raise UpstreamTimeout("the provider fell silent in the middle of its reply") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -101,7 +134,7 @@ class _Reply(UpstreamReply):
 
 
 def _reason(error: Exception) -> str:
-    """A sentence without the URL: it may hold what a caller must not see."""
+    """A sentence without an address: what lies behind the gateway is not the caller's affair."""
     cause = getattr(error, "os_error", None) or error
-    text = getattr(cause, "strerror", None)
-    return text if isinstance(text, str) and text else type(cause).__name__
+    number = getattr(cause, "errno", None)
+    return os.strerror(number) if isinstance(number, int) and number > 0 else type(cause).__name__
