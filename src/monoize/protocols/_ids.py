@@ -28,7 +28,7 @@ def original_id(call_id: str) -> str:
         return call_id
     coded = call_id.removeprefix(_ESCAPE)
     try:
-        raw = base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4))
+        raw = base64.b64decode(coded + "=" * (-len(coded) % 4), altchars=b"-_", validate=True)
         return raw.decode("utf-8", "surrogatepass")
     except (binascii.Error, UnicodeError, ValueError):
         return call_id
