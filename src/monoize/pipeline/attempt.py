@@ -19,11 +19,14 @@ from monoize.sse import SseError, StreamParser
 from monoize.upstream.address import joined_url
 from monoize.upstream.client import UpstreamCall, UpstreamClient, UpstreamReply
 from monoize.upstream.engine_client import LOCAL_SCHEME
-from monoize.urp import Frame, UrpRequest, renamed, unfold
+from monoize.urp import Frame, UrpRequest, UrpResponse, WireEvent, renamed, unfold
 
 __all__ = ["Attempt", "Kit", "provider_protocol"]
 
 _FIRST_FAILURE = 300
+_STATUS_OF_A_HIDDEN_ERROR = 502  # an error inside a 200
+_END_MARKER = "[DONE]"
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Kit(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,12 +174,15 @@ class Attempt:
             raise UpstreamUnreadable("the provider's reply is not a JSON object")
         return raw, wire
 
-    def frames(self) -> AsyncGenerator[list[Frame], None]:
+    def stream_parser(self) -> StreamParser | None:
+        """How to read the reply as a stream; None when the provider answered in one piece."""
+        kind = self._reply.headers.get("content-type", "") if self._reply is not None else ""
+        return self.protocol.stream_parser(kind, self.kit.limits.event_bytes)
+
+    def frames(self, parser: StreamParser | None) -> AsyncGenerator[list[Frame], None]:
         """The frames of the reply, as many at a time as one read brought."""
         if self._reply is None:
             raise UpstreamUnreadable("nothing was sent yet")
-        kind = self._reply.headers.get("content-type", "")
-        parser = self.protocol.stream_parser(kind, self.kit.limits.event_bytes)
         return self._unfolded() if parser is None else self._streamed(self._reply, parser)
 
     async def _streamed(
@@ -186,9 +192,13 @@ class Attempt:
         try:
             async for chunk in reply.chunks():
                 events = parser.feed(chunk)
-                if events:
-                    yield [decoder.decode(event) for event in events]
-            yield [*(decoder.decode(event) for event in parser.close()), decoder.finish()]
+                readable = [event for event in events if _is_readable(event)]
+                if readable:
+                    yield [decoder.decode(event) for event in readable]
+                if len(readable) < len(events):
+                    raise UpstreamUnreadable("the provider sent an event that is not JSON")
+            last = [decoder.decode(event) for event in parser.close() if _is_readable(event)]
+            yield [*last, decoder.finish()]
         except SseError as error:
             raise UpstreamUnreadable(str(error)) from None
         finally:
@@ -197,10 +207,17 @@ class Attempt:
     async def _unfolded(self) -> AsyncGenerator[list[Frame], None]:
         """A provider that answers a stream request in one piece: the same events, all at once."""
         _, wire = await self.unary()
+        yield [Frame((event,)) for event in unfold(self.decoded(wire))]
+
+    def decoded(self, wire: Mapping[str, Any]) -> UrpResponse:
+        """A unary reply; one without any answer is a failure, whatever its status said (T15)."""
         response = self.protocol.decode_response(wire, self.kit.ids)
-        if not response.choices:
-            raise failure(self.protocol.decode_error(502, wire), 502)
-        yield [Frame((event,)) for event in unfold(response)]
+        if response.choices:
+            return response
+        if not wire.get("error"):
+            raise UpstreamUnreadable("the provider's reply holds no answer")
+        error = self.protocol.decode_error(_STATUS_OF_A_HIDDEN_ERROR, wire)
+        raise failure(error, _STATUS_OF_A_HIDDEN_ERROR)
 
 
 def refuse_losses(dropped: tuple[str, ...]) -> None:
@@ -227,6 +244,26 @@ def body_bytes(wire: WireRequest, request: UrpRequest, raw: bytes, dialect: str)
         except (msgspec.DecodeError, UnicodeError):
             pass  # lone surrogates: only the tolerant writer takes them
     return wirejson.dumps(wire.body)
+
+
+def _is_readable(event: WireEvent) -> bool:
+    """Half an event or garbage must not reach a caller as if it were one (T15)."""
+    data = event.data.strip()
+    if not data or data == _END_MARKER:
+        return True
+    try:
+        _OBJECT.decode(data)
+    except (msgspec.DecodeError, UnicodeError):
+        return _is_tolerable(data)
+    return True
+
+
+def _is_tolerable(data: str) -> bool:
+    """The slow look: an object with lone surrogates is allowed."""
+    try:
+        return isinstance(wirejson.loads(data), dict)
+    except wirejson.JsonError:
+        return False
 
 
 def _json_or_text(body: bytes) -> Any:

@@ -11,7 +11,6 @@ from monoize.pipeline.call import Answer, Call, Incoming, Trace
 from monoize.pipeline.streaming import Batches, StreamBody, opened
 from monoize.protocol import Reply, with_model
 from monoize.routing.catalog import Candidate, Catalog
-from monoize.routing.verdict import failure
 from monoize.urp import Losses
 
 __all__ = ["decoded", "reply_headers", "routed", "run"]
@@ -42,15 +41,13 @@ def routed(call: Call, catalog: Catalog) -> Candidate:
 async def _unary(attempt: Attempt) -> Answer:
     await attempt.send()  # 7
     raw, wire = await attempt.unary()
+    response = attempt.decoded(wire)  # 8
     reply = _reply(attempt)
     if reply.replays:
         text = raw.decode("utf-8", "surrogatepass")
         named = with_model(text, attempt.protocol.model_paths, reply.model)
         body = named.encode("utf-8", "surrogatepass")
     else:
-        response = attempt.protocol.decode_response(wire, attempt.kit.ids)  # 8
-        if not response.choices and wire.get("error"):
-            raise failure(attempt.protocol.decode_error(502, wire), 502)
         body = wirejson.dumps(attempt.call.incoming.protocol.encode_response(response, reply))  # 11
     headers = reply_headers(attempt, attempt.trace.response_losses)
     return Answer(status=200, content_type="application/json", headers=headers, body=body)
@@ -60,7 +57,8 @@ async def _streamed(attempt: Attempt) -> Answer:
     """Wait for the first event, but no longer than the caller may be left without a sign of life (D10)."""
     caller = attempt.call.incoming
     attempt.encoded()  # refuses and reports before anything is promised
-    opening = asyncio.ensure_future(_open(attempt))
+    reply = _reply(attempt)
+    opening = asyncio.ensure_future(_open(attempt, reply))
     try:
         await asyncio.wait({opening}, timeout=attempt.kit.timeouts.keep_alive)
     except asyncio.CancelledError:
@@ -70,7 +68,7 @@ async def _streamed(attempt: Attempt) -> Answer:
     if opening.done():
         opening.result()  # a failure before the first event is an HTTP status
     writer = caller.protocol.stream_writer(caller.query)
-    encoder = caller.protocol.stream_encoder(_reply(attempt))
+    encoder = caller.protocol.stream_encoder(reply)
     body = StreamBody(opening, encoder, writer, attempt.kit.timeouts.keep_alive)
     headers = {
         **reply_headers(attempt, Losses()),
@@ -80,9 +78,12 @@ async def _streamed(attempt: Attempt) -> Answer:
     return Answer(status=200, content_type=writer.content_type, headers=headers, body=body)
 
 
-async def _open(attempt: Attempt) -> Batches:
+async def _open(attempt: Attempt, reply: Reply) -> Batches:
     await attempt.send()  # 7
-    return await opened(attempt.frames())  # 8
+    parser = attempt.stream_parser()
+    if parser is None:
+        reply.replays = False  # answered in one piece: there are no events to replay
+    return await opened(attempt.frames(parser))  # 8
 
 
 def _reply(attempt: Attempt) -> Reply:

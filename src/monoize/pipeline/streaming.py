@@ -41,6 +41,8 @@ def _has_begun(batch: list[Frame]) -> bool:
         for event in frame.events:
             if isinstance(event, Error):
                 raise failure(_provider_error(event), event.status or 502)
+            if isinstance(event, ResponseDone) and not event.choices:
+                raise UpstreamUnreadable("the provider's stream holds no answer")
             if not isinstance(event, ProviderEvent):
                 return True
     return False

@@ -25,6 +25,9 @@ def translated(wire: Mapping[str, Any], catalog: Catalog, request_id: str) -> di
         raise InvalidRequest(
             f"{unknown[0]}: unknown field; known are {', '.join(sorted(_FIELDS))}", param=unknown[0]
         )
+    for field, kind in (("model", str), ("stream", bool)):
+        if wire.get(field) is not None and not isinstance(wire[field], kind):
+            raise InvalidRequest(f"{field}: must be a {kind.__name__}", param=field)
     body = wire.get("request")
     if not isinstance(body, dict):
         raise InvalidRequest(
@@ -36,7 +39,7 @@ def translated(wire: Mapping[str, Any], catalog: Catalog, request_id: str) -> di
         wire=body,
         headers={},
         model=wire.get("model"),
-        stream=bool(wire.get("stream")) if "stream" in wire else None,
+        stream=wire.get("stream"),
         request_id=request_id,
         started=0.0,
     )

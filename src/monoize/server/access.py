@@ -28,7 +28,8 @@ class Access:
 
     def check_site(self, headers: Mapping[str, str]) -> None:
         """A browser elsewhere must not reach the gateway (INTERFACES)."""
-        host = _name(f"//{headers.get('host', '')}")
+        named = headers.get("host", "")
+        host = "" if "@" in named else _name(f"//{named}")
         if self._checks_host and host not in self._names:
             raise Forbidden(f"the host {host!r} is not served here; list it under server.hosts")
         origin = headers.get("origin")

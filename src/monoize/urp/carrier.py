@@ -30,6 +30,7 @@ __all__ = [
 
 _MAGIC = b"monoize1:"  # nine bytes, so that every carrier begins with the same twelve letters
 _PREFIX = base64.b64encode(_MAGIC).decode()
+_PLAIN_ALPHABET = str.maketrans("-_", "+/")
 _LIMIT = 16 * 1024**2  # what a carrier may grow to; a forged one must not fill the memory
 
 
@@ -81,7 +82,9 @@ def unpack(value: Any) -> Carried | None:
     if not is_carrier(value):
         return None
     try:
-        packed = base64.b64decode(value, validate=True)[len(_MAGIC) :]
+        # Google's client hands base64 back in the alphabet for URLs, sometimes without its padding.
+        plain = value.rstrip("=").translate(_PLAIN_ALPHABET)
+        packed = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)[len(_MAGIC) :]
         inflater = zlib.decompressobj()
         fields = wirejson.loads(inflater.decompress(packed, _LIMIT))
         return _carried(fields)

@@ -49,7 +49,9 @@ def test_loopback_names_are_served(host):
     access().check_site({"host": host})
 
 
-@pytest.mark.parametrize("host", ["evil.example:8080", "127.0.0.1.evil.example", "", "["])
+@pytest.mark.parametrize(
+    "host", ["evil.example:8080", "127.0.0.1.evil.example", "evil.example:80@127.0.0.1", "", "["]
+)
 def test_a_name_that_was_rebound_to_loopback_is_refused(host):
     with pytest.raises(Forbidden):
         access().check_site({"host": host})

@@ -48,6 +48,14 @@ def test_a_carrier_is_plain_base64():
     assert base64.b64encode(base64.b64decode(carrier, validate=True)).decode() == carrier
 
 
+@pytest.mark.spec("T20")
+@pytest.mark.parametrize("count", range(8))
+def test_a_carrier_survives_the_alphabet_for_urls_and_lost_padding(count):
+    part = Reasoning(content="?>" * count + "~", seal=SEAL)
+    changed = pack_part(part).translate(str.maketrans("+/", "-_")).rstrip("=")
+    assert bare(unpack(changed).part) == bare(part)
+
+
 @pytest.mark.parametrize("value", [None, 3, "", "EqoBCkgIAxAB", "gAAAAA"])
 def test_a_providers_own_blob_is_no_carrier(value):
     assert not is_carrier(value)
