@@ -129,6 +129,12 @@ class Protocol(ABC):
     def encode_request(self, request: UrpRequest, losses: Losses) -> WireRequest:
         """Write a request for a provider. What has no place here is named in `losses`."""
 
+    def refuse_untranslatable(self, request: UrpRequest) -> None:  # noqa: B027 - most need not
+        """Raise InvalidRequest for a mistake that matters once a request leaves its protocol.
+
+        A decoder lets pass what its own provider will judge, since the vendor words its refusals best.
+        """
+
     @abstractmethod
     def headers(self, api_key: str | None) -> dict[str, str]:
         """Authentication and version headers of the provider."""

@@ -71,6 +71,8 @@ class Attempt:
         return self._wire
 
     def _encode(self) -> WireRequest:
+        if not self.same_dialect:
+            self.call.incoming.protocol.refuse_untranslatable(self.call.request)
         request = renamed(self.call.request, self.candidate.upstream_model)
         wire = self.protocol.encode_request(request, self.trace.request_losses)
         if self.call.strict and self.trace.request_losses.dropped:

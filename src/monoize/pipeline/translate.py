@@ -50,6 +50,8 @@ def translated(wire: Mapping[str, Any], catalog: Catalog, request_id: str) -> di
         target, request = provider_protocol(candidate), renamed(request, candidate.upstream_model)
     else:
         target = _named(wire, "to")
+    if target.dialect != incoming.protocol.dialect:
+        incoming.protocol.refuse_untranslatable(request)
     encoded = target.encode_request(request, losses)
     return {
         "from": incoming.protocol.id,

@@ -13,7 +13,13 @@ __all__ = ["SERVER_STATE", "nested", "refuse_server_state", "top_level"]
 # Fields of a Responses call that live on its provider's server (D13).
 SERVER_STATE = ("previous_response_id", "conversation", "prompt", "background")
 
-_DEFAULTS = (("store", False), ("background", False), ("truncation", "disabled"))
+_DEFAULTS = (
+    ("store", False),
+    ("background", False),
+    ("truncation", "disabled"),
+    ("stream", False),
+)
+_NOTHING: tuple[Any, ...] = ("", [], {})  # an empty value asks for nothing
 # Sealed reasoning comes back in a carrier, log probabilities are a setting of their own.
 _CARRIED = ("reasoning.encrypted_content", "message.output_text.logprobs")
 
@@ -46,7 +52,7 @@ def _happens_anyway(key: str, value: Any) -> bool:
     """Whether a field of Responses or Chat asks for what every translation does by itself (D13)."""
     if key == "include":
         return isinstance(value, list) and all(entry in _CARRIED for entry in value)
-    return (key, value) in _DEFAULTS
+    return (key, value) in _DEFAULTS or value in _NOTHING
 
 
 def nested(

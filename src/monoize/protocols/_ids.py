@@ -7,20 +7,28 @@ import binascii
 import hashlib
 import re
 
-__all__ = ["legal_id", "original_id", "shortened"]
+__all__ = ["legal_id", "legal_name", "original_id", "shortened"]
 
 _ESCAPE = "mzid_"
 _DIGEST = 24  # letters of a hash that stand for the end of a long id
-_HARMLESS = re.compile(r"^[a-zA-Z0-9_-]+$")
+_HARMLESS = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 def legal_id(call_id: str) -> str:
     """The id itself if it is letters, digits, `_` and `-`, else an escaped form that `original_id` undoes."""
-    if _HARMLESS.match(call_id) and not call_id.startswith(_ESCAPE):
+    if _HARMLESS.fullmatch(call_id) and not call_id.startswith(_ESCAPE):
         return call_id
-    return _ESCAPE + base64.urlsafe_b64encode(
-        call_id.encode("utf-8", "surrogatepass")
-    ).decode().rstrip("=")
+    return _escaped(call_id)
+
+
+def legal_name(name: str, alphabet: re.Pattern[str], limit: int) -> str:
+    """A tool's name as a provider takes it; `original_id` undoes an escaped one in the reply."""
+    return shortened(name if alphabet.fullmatch(name) else _escaped(name), limit)
+
+
+def _escaped(text: str) -> str:
+    coded = base64.urlsafe_b64encode(text.encode("utf-8", "surrogatepass"))
+    return _ESCAPE + coded.decode().rstrip("=")
 
 
 def original_id(call_id: str) -> str:

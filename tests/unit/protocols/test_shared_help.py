@@ -9,7 +9,7 @@ from monoize.protocols._custom_tools import (
     custom_names,
 )
 from monoize.protocols._effort import EFFORTS, budget_for, effort_for
-from monoize.protocols._envelopes import envelopes, turns
+from monoize.protocols._envelopes import answerable, answered, envelopes, turns
 from monoize.protocols._extras import nested, refuse_server_state, top_level
 from monoize.protocols._ids import legal_id, original_id, shortened
 from monoize.protocols._serial import OneAtATime
@@ -20,12 +20,14 @@ from monoize.urp import (
     Message,
     PartDone,
     PartStart,
+    ProviderItem,
     ResponseDone,
     Role,
     Source,
     Text,
     Tool,
     ToolCall,
+    ToolResult,
     UrpRequest,
     replace,
 )
@@ -35,7 +37,7 @@ from monoize.urp import (
 
 @pytest.mark.spec("T26")
 @pytest.mark.parametrize(
-    "call_id", ["call_1", "functions.f:0", "你好", "", "mzid_x", "a b", "x" * 300]
+    "call_id", ["call_1", "call_1\n", "functions.f:0", "你好", "", "mzid_x", "a b", "x" * 300]
 )
 def test_any_id_becomes_legal_and_comes_back(call_id):
     assert original_id(legal_id(call_id)) == call_id
@@ -127,6 +129,38 @@ def test_an_envelope_is_replayed_only_when_all_its_messages_stand_together():
     assert list(envelopes(pair, "gemini")) == [tuple(pair)]
 
 
+def calling(*ids):
+    made = tuple(ToolCall(call_id=call_id, name="f", arguments="") for call_id in ids)
+    return Message(role=Role.ASSISTANT, parts=made)
+
+
+def answering(call_id):
+    return Message(role=Role.TOOL, parts=(ToolResult(call_id=call_id),))
+
+
+@pytest.mark.spec("T25")
+def test_results_move_behind_the_turn_that_called():
+    words = Message(role=Role.USER, parts=(Text(content="wait"),))
+    a, b, ra, rb, lost = calling("a"), calling("b"), answering("a"), answering("b"), answering("?")
+    assert answered([a, b, ra, words, rb]) == (a, b, ra, rb, words)
+    assert answered([a, ra, b, words, lost, rb]) == (a, ra, b, rb, words, lost)
+    again = calling("a")  # the same id in a later turn
+    assert answered([a, ra, words, again, ra]) == (a, ra, words, again, ra)
+
+
+@pytest.mark.spec("T25")
+def test_results_of_native_calls_are_left_out_and_named():
+    def native(body, origin="responses"):
+        item = ProviderItem(origin_protocol=origin, item_type="shell", body=body)
+        return Message(role=Role.ASSISTANT, parts=(item,))
+
+    losses = Losses()
+    odd = native({"call_id": []}), native("?"), native({"call_id": "o"}, origin="messages")
+    history = (native({"call_id": "s"}), *odd, answering("s"), answering("o"), answering("?"))
+    assert answerable(history, "messages", losses) == (*history[:4], *history[5:])
+    assert losses.dropped == ("messages[4]",)
+
+
 def test_turns_join_the_assistant_and_the_results():
     messages = [
         said(Role.USER, "1"),
@@ -169,6 +203,14 @@ def test_unknown_fields_travel_known_ones_are_reported_nulls_are_not():
         "taken": 3,
     }
     assert losses.dropped == ("logit_bias",)
+
+
+def test_an_empty_value_asks_for_nothing():
+    extra = {"system": [], "logit_bias": {}, "suffix": "", "stream": False, "kept": 0}
+    losses = Losses()
+    request = UrpRequest(model="m", origin="x", inherited=frozenset(extra), extra_body=extra)
+    assert top_level(request, "y", losses) == {}
+    assert losses.dropped == ("kept",)
 
 
 def test_the_same_dialect_gets_everything():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import assert_never
 
 from monoize.protocol import Json
 from monoize.protocols import _extras
-from monoize.protocols.chat_completion.content import annotation
+from monoize.protocols._custom_tools import as_function_arguments
+from monoize.protocols.chat_completion.content import annotation, content_value
 from monoize.protocols.chat_completion.fields import DIALECT, GOOGLE, LEGACY_CALL, own_wire
 from monoize.protocols.chat_completion.thoughts import PLAIN_KEYS, detail_of
 from monoize.protocols.chat_completion.tools import encode_call, extra_content
@@ -25,6 +26,7 @@ from monoize.urp import (
     Text,
     ToolCall,
     ToolResult,
+    replace,
 )
 from monoize.urp.extra_body import flattened
 
@@ -64,13 +66,8 @@ class AssistantTurn:
         if not self._content and not fields and self._had_parts:
             return None
         silent = None if fields.keys() - {"name"} else ""
-        content = self._content_value() if self._content else silent
+        content = content_value(self._content) if self._content else silent
         return flattened({"role": "assistant", "content": content, **fields}, self._extra)
-
-    def _content_value(self) -> Any:
-        if len(self._content) == 1 and isinstance(self._content[0], str):
-            return self._content[0]
-        return [{"type": "text", "text": c} if isinstance(c, str) else c for c in self._content]
 
     def _reasoning(self) -> Json:
         if self._has_encrypted:  # the plain form is its copy (ENC-3, D47)
@@ -135,13 +132,14 @@ class AssistantTurn:
         elif isinstance(part, ReasoningEncrypted) or part.seal is not None:
             self._losses.drop(path)  # sealed by another protocol: this provider cannot read it
         elif part.content:
-            key = next(
-                (k for k in PLAIN_KEYS if isinstance(wire, dict) and k in wire), PLAIN_KEYS[0]
-            )
-            self._plain[key].append(part.content)
+            said_in = [key for key in PLAIN_KEYS if isinstance(wire, dict) and key in wire]
+            for key in said_in or PLAIN_KEYS[:1]:
+                self._plain[key].append(part.content)
 
     def _call(self, part: ToolCall, path: str) -> None:
         wire = own_wire(part)
+        if part.kind == "custom" and not self._same:
+            part = replace(part, kind="function", arguments=as_function_arguments(part))
         if self._same and part.call_id.startswith(LEGACY_CALL):
             legacy = {"name": part.name, "arguments": part.arguments}
             self._fields["function_call"] = legacy if wire is None else wire

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from monoize.protocol import Json
@@ -27,11 +27,11 @@ from monoize.urp.extra_body import flattened, rest
 __all__ = [
     "annotation",
     "citation",
+    "content_value",
     "data_url",
     "media_part",
     "native_item",
     "part_from",
-    "thinking_text",
 ]
 
 _AUDIO_FORMATS = {
@@ -76,10 +76,10 @@ def _refusal(wire: Mapping[str, Any]) -> Refusal | None:
 
 def _thinking(wire: Mapping[str, Any]) -> Reasoning:
     """Mistral's reasoning stands among the content."""
-    return Reasoning(content=thinking_text(wire), source=source(wire))
+    return Reasoning(content=_thinking_text(wire), source=source(wire))
 
 
-def thinking_text(wire: Mapping[str, Any]) -> str:
+def _thinking_text(wire: Mapping[str, Any]) -> str:
     inner = wire.get("thinking")
     if isinstance(inner, list):
         return "".join(spoken(item.get("text")) for item in inner if isinstance(item, dict))
@@ -115,7 +115,7 @@ def _audio(wire: Mapping[str, Any]) -> Audio | None:
     )
 
 
-def _file(wire: Mapping[str, Any]) -> File | None:
+def _file(wire: Mapping[str, Any]) -> File | ProviderItem | None:
     inner = wire.get("file")
     if not isinstance(inner, dict):
         return None
@@ -128,7 +128,7 @@ def _file(wire: Mapping[str, Any]) -> File | None:
     elif isinstance(file_id, str):
         media = FileId(protocol=DIALECT, id=file_id)
     else:
-        return None
+        return native_item(wire)  # some dialect's own way to name a file
     extra = rest(wire, {"type", "file"})
     return File(media=media, filename=name, extra_body=extra, source=source(wire))
 
@@ -205,6 +205,15 @@ def media_part(part: Image | Audio | File) -> Json | None:
             return {"type": "file", "file": {"file_id": media.id}}
         case _:
             return None
+
+
+def content_value(content: Sequence[Json | str]) -> Any:
+    """A lone text as a string, which every dialect takes; else a list. An empty message has an empty text (D7)."""
+    if not content:
+        return ""
+    if len(content) == 1 and isinstance(content[0], str):
+        return content[0]
+    return [{"type": "text", "text": c} if isinstance(c, str) else c for c in content]
 
 
 # --- citations -----------------------------------------------------------------------------------

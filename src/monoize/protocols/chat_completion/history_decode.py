@@ -43,6 +43,8 @@ _ROLES = {
     "function": Role.TOOL,
 }
 
+_MADE_UP = "call_msg"  # ids of calls that a caller sent without one, by their place in the history
+
 
 def decode_history(messages: Sequence[Any]) -> tuple[Message, ...]:
     pairs = _Pairs()
@@ -64,14 +66,14 @@ class _Pairs:
     def is_custom(self, call_id: str) -> bool:
         return call_id in self._custom
 
-    def answered(self, call_id: str | None, name: str | None, index: int) -> str:
-        """The id of the call that a result answers."""
+    def answered(self, call_id: str | None, name: str | None, otherwise: str) -> str:
+        """The id of the call that a result answers; `otherwise` where it names none and none waits."""
         if call_id:
             self._waiting = [call for call in self._waiting if call.call_id != call_id]
             return call_id
         fitting = [call for call in self._waiting if name is None or call.name == name]
         if not fitting:
-            return f"{LEGACY_CALL}{index}"
+            return otherwise
         self._waiting.remove(fitting[0])
         return fitting[0].call_id
 
@@ -87,7 +89,8 @@ def _message(value: Any, index: int, pairs: _Pairs) -> Message:
     parts = _content(wire, path)
     if role is Role.TOOL:
         taken.add("tool_call_id")
-        call_id = pairs.answered(text(wire, "tool_call_id", path), name, index)
+        made_up = f"{_MADE_UP if wire['role'] == 'tool' else LEGACY_CALL}{index}"
+        call_id = pairs.answered(text(wire, "tool_call_id", path), name, made_up)
         kind = "custom" if pairs.is_custom(call_id) else "function"
         parts.insert(0, ToolResult(call_id=call_id, name=name, kind=kind))  # type: ignore[arg-type]
         name = None
@@ -177,7 +180,7 @@ def _calls(wire: Mapping[str, Any], index: int) -> list[Part]:
     calls: list[Part] = []
     for n, value in enumerate(items(wire, "tool_calls", path)):
         entry = object_at(value, f"{path}.tool_calls[{n}]")
-        call_id = text(entry, "id", f"{path}.tool_calls[{n}]") or f"call_msg{index}_{n}"
+        call_id = text(entry, "id", f"{path}.tool_calls[{n}]") or f"{_MADE_UP}{index}_{n}"
         call = decode_call(entry, call_id)
         seal = call_seal(entry, from_caller=True)
         if call is None:

@@ -10,7 +10,7 @@ from monoize.protocols import _extras
 from monoize.protocols._envelopes import envelopes, turns
 from monoize.protocols._ids import shortened
 from monoize.protocols.chat_completion.assistant_encode import AssistantTurn
-from monoize.protocols.chat_completion.content import media_part
+from monoize.protocols.chat_completion.content import content_value, media_part
 from monoize.protocols.chat_completion.fields import DIALECT, LEGACY_CALL, own_wire
 from monoize.urp import (
     Audio,
@@ -32,9 +32,9 @@ from monoize.urp import (
 )
 from monoize.urp.extra_body import flattened
 
-__all__ = ["CALL_ID_LIMIT", "encode_history"]
+__all__ = ["encode_history"]
 
-CALL_ID_LIMIT = 40  # letters of a tool-call id that OpenAI's chat accepts (T26)
+_CALL_ID_LIMIT = 40  # letters of a tool-call id that OpenAI's chat accepts (T26)
 
 
 def encode_history(request: UrpRequest, losses: Losses) -> list[Json]:
@@ -106,6 +106,8 @@ class _History:
             for n, part in enumerate(message.parts)
             if (written := self._part(part, message.role, f"{path}.parts[{n}]")) is not None
         ]
+        if message.parts and not content:
+            return  # everything was reported as lost
         out: Json = {"role": role, "content": content_value(content)}
         out |= {} if message.name is None else {"name": message.name}
         self._add(self._with_extra(out, message, path))
@@ -185,7 +187,7 @@ class _History:
 
     def _call_id(self, call_id: str) -> str:
         """A chat caller's ids stand in untouched messages too, so they must stay as they are."""
-        return call_id if self._same else shortened(call_id, CALL_ID_LIMIT)
+        return call_id if self._same else shortened(call_id, _CALL_ID_LIMIT)
 
     def _with_extra(self, out: Json, message: Message, path: str) -> Json:
         extra = _extras.nested(message.extra_body, path, self._losses, same=self._same)
@@ -202,12 +204,3 @@ class _History:
         if self._media:
             self._out.append({"role": "user", "content": self._media})
             self._media = []
-
-
-def content_value(content: Sequence[Json | str]) -> Any:
-    """A lone text as a string, which every dialect takes; else a list. An empty message has an empty text (D7)."""
-    if not content:
-        return ""
-    if len(content) == 1 and isinstance(content[0], str):
-        return content[0]
-    return [{"type": "text", "text": c} if isinstance(c, str) else c for c in content]

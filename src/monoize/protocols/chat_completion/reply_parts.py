@@ -22,6 +22,7 @@ from monoize.urp import (
     ArgumentsDelta,
     Audio,
     Base64,
+    Citation,
     CitationDelta,
     EncryptedDelta,
     File,
@@ -65,6 +66,7 @@ class _Open:
         self.pieces: list[str] = []  # what was said so far; carriers and pictures need the whole
         self.offset: int | None = None  # where its text begins in the joined content
         self.length = 0
+        self.citations_due: list[Citation] = []  # of the whole text, whose length is not known yet
         self.call_index = -1
         self.is_held = False  # a call that changes its form, which needs the whole of it
 
@@ -139,8 +141,10 @@ class ChoiceWriter:
                 yield Piece({"refusal": delta.content})
             case ArgumentsDelta():
                 yield from self._arguments(opened, delta.arguments)
+            case CitationDelta() if delta.citation.end is None and not self._same:
+                opened.citations_due.append(delta.citation)
             case CitationDelta():
-                yield from self._citation(opened, delta)
+                yield from self._citation(opened, delta.citation)
             case MediaDelta():
                 yield from self._media(opened, delta)
             case SealDelta():
@@ -155,9 +159,8 @@ class ChoiceWriter:
         if opened is None:
             return
         match opened.part:
-            case Text(seal=Seal()):
-                whole = msgspec.structs.replace(opened.part, content="".join(opened.pieces))
-                yield self._carrier(pack_seal(whole) if whole.content else pack_part(whole))
+            case Text():
+                yield from self._end_text(opened, opened.part)
             case Reasoning():
                 yield from self._end_thought(opened, opened.part)
             case ReasoningEncrypted():
@@ -184,10 +187,17 @@ class ChoiceWriter:
         opened.pieces.append(delta.content)
         return Piece({"content": content}, delta.logprobs)
 
-    def _citation(self, opened: _Open, delta: CitationDelta) -> Iterator[Piece]:
+    def _end_text(self, opened: _Open, part: Text) -> Iterator[Piece]:
+        for citation in opened.citations_due:
+            yield from self._citation(opened, citation)
+        if part.seal is not None:
+            whole = msgspec.structs.replace(part, content="".join(opened.pieces))
+            yield self._carrier(pack_seal(whole) if whole.content else pack_part(whole))
+
+    def _citation(self, opened: _Open, citation: Citation) -> Iterator[Piece]:
         offset = self._written if opened.offset is None else opened.offset
-        native = own_wire(delta.citation) if self._same else None
-        entry = native or annotation(delta.citation, offset, opened.length, same=self._same)
+        native = own_wire(citation) if self._same else None
+        entry = native or annotation(citation, offset, opened.length, same=self._same)
         if entry is not None:
             yield Piece({"annotations": [{**entry, "index": self._citations}]})
             self._citations += 1

@@ -67,6 +67,7 @@ def decode_request(
         refuse("model", "is missing")
     if body.get("messages") is None:
         refuse("messages", "is missing")
+    optional_object(body, "stream_options")  # the gateway itself acts on it
     messages = decode_history(items(body, "messages"))
     limit_key, seed_key = (_spelling(body, spellings) for spellings in ALIASES.values())
     form = decode_format(body)
@@ -114,6 +115,10 @@ def _extra(
     taken |= {"response_format"} if has_known_format else set()
     taken |= {limit_key, seed_key}
     extra = {key: value for key, value in body.items() if key not in taken}
+    if body.get("stream") is False:
+        extra["stream"] = False  # false and absent differ in a request written anew (T34)
+    if isinstance(body.get("stop"), str):
+        extra["stop"] = None  # remembered like a spelling: it was no list
     for key, (_, other) in zip((limit_key, seed_key), ALIASES.values(), strict=True):
         if key == other or (key in body and body[key] is None):
             extra[key] = None

@@ -12,9 +12,9 @@ from monoize.protocols.chat_completion.tools import encode_tools
 from monoize.urp import Losses, UrpRequest
 from monoize.urp.extra_body import flattened
 
-__all__ = ["PATH", "encode_request"]
+__all__ = ["encode_request"]
 
-PATH = "/v1/chat/completions"
+_PATH = "/v1/chat/completions"
 
 _SAME_NAME = (
     "temperature",
@@ -38,7 +38,7 @@ def encode_request(request: UrpRequest, losses: Losses) -> WireRequest:
         options = body.get("stream_options")
         options = options if isinstance(options, dict) else {}
         body["stream_options"] = {**options, "include_usage": True}
-    return WireRequest(path=PATH, body=body)
+    return WireRequest(path=_PATH, body=body)
 
 
 def _rebuilt(request: UrpRequest, losses: Losses) -> Json:
@@ -50,8 +50,6 @@ def _rebuilt(request: UrpRequest, losses: Losses) -> Json:
         value = getattr(request, name)
         if value is not None:
             body[name] = value
-    if request.stop is not None:
-        body["stop"] = list(request.stop)
     body |= _spelled(request)
     if request.top_logprobs is not None and request.logprobs is None and not same:
         body["logprobs"] = True  # OpenAI refuses the number without the switch
@@ -66,7 +64,10 @@ def _rebuilt(request: UrpRequest, losses: Losses) -> Json:
 
 def _spelled(request: UrpRequest) -> Json:
     """Fields with two spellings, in the caller's if it spoke chat, else in OpenAI's."""
-    out = {}
+    out: Json = {}
+    if request.stop is not None:
+        is_lone = len(request.stop) == 1 and request.extra_body.get("stop", "") is None
+        out["stop"] = request.stop[0] if is_lone else list(request.stop)
     for field, (usual, other) in ALIASES.items():
         value = getattr(request, field)
         if value is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
+from monoize import wirejson
 from monoize.clock import IdSource
 from monoize.protocols.chat_completion.fields import spoken
 from monoize.protocols.chat_completion.tools import argument_text, call_seal
@@ -29,8 +30,21 @@ class _Call:
         self.name = ""
         self.kind: Literal["function", "custom"] = "function"
         self.seal: Seal | None = None
-        self.waiting: list[str] = []  # arguments that came before the name
+        self.arguments: list[str] = []
         self.part_index: int | None = None
+        self.is_closed = False
+        self._looked_at = 0  # how many pieces of the arguments were there at the last look
+
+    def is_complete(self) -> bool:
+        """Whether its arguments are one whole JSON value: nothing can follow them."""
+        has_grown, self._looked_at = len(self.arguments) > self._looked_at, len(self.arguments)
+        if self.kind == "custom" or not has_grown or not self.arguments[-1].rstrip().endswith("}"):
+            return False
+        try:
+            wirejson.loads("".join(self.arguments))
+        except wirejson.JsonError:
+            return False
+        return True
 
 
 class CallReader:
@@ -55,18 +69,32 @@ class CallReader:
             yield from self._more(call, arguments, seal)
             return
         call.seal = call.seal or seal
-        call.waiting += [arguments] if arguments else []
+        call.arguments += [arguments] if arguments else []
         if call.name:
             yield from self._start(call)
+
+    def close_complete(self) -> Iterator[UrpStreamEvent]:
+        """Something else begins, which callers that read one part at a time need not wait for (T14).
+
+        Calls may grow in turns, so only one whose arguments are whole is over.
+        """
+        for call in self._calls:
+            if call.part_index is not None and not call.is_closed and call.is_complete():
+                yield from self._close(call, call.part_index)
 
     def close(self) -> Iterator[UrpStreamEvent]:
         """The end of the choice, also of calls that never said their name."""
         for call in self._calls:
             if call.part_index is None:
                 yield from self._start(call)
-            if call.part_index is not None:
-                yield PartDone(part_index=call.part_index)
+            if call.part_index is not None and not call.is_closed:
+                yield from self._close(call, call.part_index)
         self._calls = []
+
+    @staticmethod
+    def _close(call: _Call, part_index: int) -> Iterator[UrpStreamEvent]:
+        call.is_closed = True
+        yield PartDone(part_index=part_index)
 
     def _found(self, wire: Mapping[str, Any], name: str) -> _Call:
         index, call_id = wire.get("index"), spoken(wire.get("id"))
@@ -87,6 +115,7 @@ class CallReader:
         return self._calls[-1] if self._calls and not name else None
 
     def _start(self, call: _Call) -> Iterator[UrpStreamEvent]:
+        yield from self.close_complete()
         part = ToolCall(
             call_id=call.id or self._ids.new("call_"),
             name=call.name,
@@ -96,14 +125,15 @@ class CallReader:
         )
         call.part_index, start = self._begin(part)
         yield start
-        if call.waiting:
-            arguments = ArgumentsDelta(arguments="".join(call.waiting))
+        if call.arguments:
+            arguments = ArgumentsDelta(arguments="".join(call.arguments))
             yield Delta(part_index=call.part_index, delta=arguments)
 
     def _more(self, call: _Call, arguments: str, seal: Seal | None) -> Iterator[UrpStreamEvent]:
-        if call.part_index is None:
+        if call.part_index is None or call.is_closed:
             return
         if arguments:
+            call.arguments.append(arguments)
             delta = ArgumentsDelta(arguments=arguments)
             yield Delta(part_index=call.part_index, delta=delta)
         if seal is not None:

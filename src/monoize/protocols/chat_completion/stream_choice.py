@@ -9,8 +9,9 @@ import msgspec
 
 from monoize.clock import IdSource
 from monoize.protocols.chat_completion.content import citation, native_item
-from monoize.protocols.chat_completion.fields import DIALECT, source, spoken
+from monoize.protocols.chat_completion.fields import DIALECT, present, source, spoken
 from monoize.protocols.chat_completion.response_decode import (
+    CHOICE_FIELDS,
     MESSAGE_FIELDS,
     audio_part,
     content_parts,
@@ -54,10 +55,6 @@ from monoize.urp import (
 
 __all__ = ["ChoiceReader"]
 
-_CHOICE_NAMED = frozenset(
-    {"index", "message", "delta", "finish_reason", "logprobs", "usage", "error"}
-)
-
 
 class ChoiceReader:
     """What is open in one choice, and what its end will say."""
@@ -88,11 +85,7 @@ class ChoiceReader:
         yield from self._unknown(delta)
         yield from self._speech(delta, choice.get("logprobs"))
         yield from self._called(delta)
-        self._extra |= {
-            key: value
-            for key, value in choice.items()
-            if key not in _CHOICE_NAMED and value is not None
-        }
+        self._extra |= present(choice, CHOICE_FIELDS)
         finish = decode_finish(choice)
         if finish is not None:
             self._finish = finish
@@ -123,6 +116,7 @@ class ChoiceReader:
     def _whole(self, part: Part) -> Iterator[UrpStreamEvent]:
         """A part that arrives in one piece."""
         yield from self._end_speech()
+        yield from self._calls.close_complete()
         index, start = self._begin(part)
         yield start
         yield PartDone(part_index=index)
@@ -133,6 +127,7 @@ class ChoiceReader:
         """Add to the open part of speech, or end it and begin another: later parts must not wait for it (T14)."""
         if self._open is None or self._open_key != key:
             yield from self._end_speech()
+            yield from self._calls.close_complete()
             self._open, start = self._begin(empty)
             self._open_key = key
             yield start

@@ -65,7 +65,7 @@ class ChatStreamDecoder(StreamDecoder):
         if self._is_over or not data:
             return
         if data == DONE:
-            yield from self._end()
+            yield from self._end() if self._choices else self.finish().events
             return
         try:
             chunk = wirejson.loads(data)

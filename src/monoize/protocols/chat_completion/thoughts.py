@@ -16,7 +16,6 @@ from monoize.urp.carrier import CarriedPart, CarriedSeal, unpack
 from monoize.urp.extra_body import flattened, rest
 
 __all__ = [
-    "CARRIER_FORMAT",
     "PLAIN_KEYS",
     "TEXT_FIELDS",
     "Thoughts",
@@ -32,7 +31,7 @@ __all__ = [
 
 PLAIN_KEYS = ("reasoning_content", "reasoning")
 TEXT_FIELDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
-CARRIER_FORMAT = "monoize-v1"
+_CARRIER_FORMAT = "monoize-v1"
 _MARKS = ("format", "id", "index")  # what makes a detail a detail, beside its text
 
 
@@ -74,7 +73,9 @@ def read_thoughts(message: Mapping[str, Any], *, carriers: bool) -> Thoughts:
                 shown_already |= isinstance(native, Reasoning) and bool(native.content)
     key = plain_key(message)
     if key is not None and not shown_already:
-        parts.insert(0, Reasoning(content=message[key], source=source({key: message[key]})))
+        shown = message[key]
+        fields = {field: shown for field in PLAIN_KEYS if message.get(field) == shown}
+        parts.insert(0, Reasoning(content=shown, source=source(fields)))
     return Thoughts(tuple(parts), tuple(texts), tuple(seals), has_carriers)
 
 
@@ -143,6 +144,6 @@ def carrier_detail(carrier: str, index: int) -> Json:
     return {
         "type": "reasoning.encrypted",
         "data": carrier,
-        "format": CARRIER_FORMAT,
+        "format": _CARRIER_FORMAT,
         "index": index,
     }

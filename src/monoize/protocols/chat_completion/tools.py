@@ -8,6 +8,7 @@ from typing import Any
 from monoize import wirejson
 from monoize.protocol import Json
 from monoize.protocols import _extras
+from monoize.protocols._custom_tools import as_function_tool
 from monoize.protocols._reading import items, object_at, refuse, typed
 from monoize.protocols.chat_completion.fields import DIALECT, GOOGLE, own_wire, source, spoken
 from monoize.urp import Losses, Seal, Tool, ToolCall, ToolChoice, UrpRequest
@@ -20,13 +21,13 @@ __all__ = [
     "decode_choice",
     "decode_tools",
     "encode_call",
-    "encode_choice",
     "encode_tools",
     "extra_content",
     "is_legacy",
 ]
 
 _FUNCTION = frozenset({"name", "description", "parameters", "strict"})
+_OLD = "functions"  # marks a tool that came in the form before `tools`; a null travels nowhere else
 _MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
 
@@ -40,7 +41,7 @@ def decode_tools(wire: Mapping[str, Any]) -> tuple[Tool, ...] | None:
     tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(items(wire, "tools"))]
     for n, function in enumerate(items(wire, "functions")):
         path = f"functions[{n}]"
-        tools.append(_function(object_at(function, path), {}, path, wire=function))
+        tools.append(_function(object_at(function, path), {_OLD: None}, path, wire=function))
     return tuple(tools)
 
 
@@ -102,10 +103,7 @@ def _name(wire: Mapping[str, Any], path: str) -> str:
 
 def is_legacy(request: UrpRequest) -> bool:
     """Whether the caller declared its tools as `functions`, and so expects `function_call` back."""
-    wires = [own_wire(tool) for tool in request.tools or ()]
-    return bool(wires) and all(
-        isinstance(wire, dict) and "function" not in wire and "type" not in wire for wire in wires
-    )
+    return bool(request.tools) and all(_OLD in tool.extra_body for tool in request.tools or ())
 
 
 def encode_tools(request: UrpRequest, losses: Losses) -> Json:
@@ -113,7 +111,7 @@ def encode_tools(request: UrpRequest, losses: Losses) -> Json:
     if request.tools is None:
         return _without_tools(request, losses)
     if is_legacy(request):
-        out: Json = {"functions": [own_wire(tool) for tool in request.tools]}
+        out: Json = {"functions": [_old_function(tool) for tool in request.tools]}
         if request.tool_choice is not None:
             out["function_call"] = _legacy_choice(request.tool_choice)
         return out
@@ -126,7 +124,7 @@ def encode_tools(request: UrpRequest, losses: Losses) -> Json:
         return _without_tools(request, losses)  # an empty list is refused by OpenAI
     out = {"tools": tools}
     if request.tool_choice is not None:
-        choice = encode_choice(request.tool_choice, request, losses)
+        choice = _encode_choice(request.tool_choice, request, losses)
         out |= {} if choice is None else {"tool_choice": choice}
     if request.parallel_tool_calls is not None:
         out["parallel_tool_calls"] = request.parallel_tool_calls
@@ -138,7 +136,7 @@ def _without_tools(request: UrpRequest, losses: Losses) -> Json:
     out: Json = {}
     if request.origin == DIALECT:
         if request.tool_choice is not None:
-            out["tool_choice"] = encode_choice(request.tool_choice, request, losses)
+            out["tool_choice"] = _encode_choice(request.tool_choice, request, losses)
         if request.parallel_tool_calls is not None:
             out["parallel_tool_calls"] = request.parallel_tool_calls
     elif request.tool_choice is not None and request.tool_choice.mode not in ("auto", "none"):
@@ -146,35 +144,43 @@ def _without_tools(request: UrpRequest, losses: Losses) -> Json:
     return out
 
 
+def _old_function(tool: Tool) -> Json:
+    wire = own_wire(tool)
+    inner = tool.extra_body.get("function") or {}
+    return wire if isinstance(wire, dict) else flattened(_fields(tool), inner)
+
+
+def _fields(tool: Tool) -> Json:
+    fields: Json = {"name": tool.name}
+    fields |= {} if tool.description is None else {"description": tool.description}
+    if tool.kind == "custom":
+        return fields | ({} if tool.body is None else {"format": tool.body})
+    fields |= {} if tool.parameters is None else {"parameters": tool.parameters}
+    return fields | ({} if tool.strict is None else {"strict": tool.strict})
+
+
+def _becomes_function(tool: Tool, *, same: bool) -> bool:
+    """Of all chat providers only OpenAI knows custom tools: a Responses caller's become functions."""
+    return tool.kind == "custom" and not same
+
+
 def _encode_tool(tool: Tool, path: str, losses: Losses, *, same: bool) -> Json | None:
     wire = own_wire(tool)
     if isinstance(wire, dict):
-        is_bare = "function" not in wire and "type" not in wire
-        return {"type": "function", "function": wire} if is_bare else wire
-    extra = dict(_extras.nested(tool.extra_body, path, losses, same=same))
-    inner = extra.pop(tool.kind, None)
-    inner = inner if isinstance(inner, Mapping) else {}
+        return {"type": "function", "function": wire} if _OLD in tool.extra_body else wire
     if tool.kind == "provider":
         if tool.protocol == DIALECT and isinstance(tool.body, dict):
             return dict(tool.body)
         losses.drop(path)
         return None
-    fields: Json = {"name": tool.name}
-    if tool.description is not None:
-        fields["description"] = tool.description
-    if tool.kind == "custom":
-        fields |= {} if tool.body is None else {"format": _custom_format(tool.body)}
-    else:
-        fields |= {} if tool.parameters is None else {"parameters": tool.parameters}
-        fields |= {} if tool.strict is None else {"strict": tool.strict}
-    return flattened({"type": tool.kind, tool.kind: flattened(fields, inner)}, extra)
-
-
-def _custom_format(body: Any) -> Any:
-    """Responses writes a grammar flat, chat nests it."""
-    if isinstance(body, Mapping) and body.get("type") == "grammar" and "grammar" not in body:
-        return {"type": "grammar", "grammar": dict(rest(body, {"type"}))}
-    return body
+    if _becomes_function(tool, same=same):
+        losses.drop(f"{path}.format")  # its grammar becomes a hint that nobody enforces
+        tool = as_function_tool(tool)
+    extra = dict(_extras.nested(tool.extra_body, path, losses, same=same))
+    extra.pop(_OLD, None)
+    inner = extra.pop(tool.kind, None)
+    fields = flattened(_fields(tool), inner if isinstance(inner, Mapping) else {})
+    return flattened({"type": tool.kind, tool.kind: fields}, extra)
 
 
 # --- the choice ----------------------------------------------------------------------------------
@@ -221,11 +227,13 @@ def _allowed_names(allowed: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in names if name)
 
 
-def encode_choice(choice: ToolChoice, request: UrpRequest, losses: Losses) -> Any:
+def _encode_choice(choice: ToolChoice, request: UrpRequest, losses: Losses) -> Any:
     wire = own_wire(choice)
     if wire is not None:
         return wire
-    kinds = {tool.name: tool.kind for tool in request.tools or ()}
+    same = request.origin == DIALECT
+    tools = [tool for tool in request.tools or () if not _becomes_function(tool, same=same)]
+    kinds = {tool.name: tool.kind for tool in tools}
     match choice.mode:
         case "auto" | "none" | "required":
             return choice.mode
@@ -233,8 +241,8 @@ def encode_choice(choice: ToolChoice, request: UrpRequest, losses: Losses) -> An
             return _named(choice.names[0] if choice.names else "", kinds)
         case "allowed":
             mode = "required" if choice.required else "auto"
-            tools = [_named(name, kinds) for name in choice.names]
-            return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+            allowed = [_named(name, kinds) for name in choice.names]
+            return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": allowed}}
         case "provider":
             if choice.protocol == DIALECT:
                 return choice.body

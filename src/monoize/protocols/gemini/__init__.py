@@ -50,6 +50,10 @@ class GeminiProtocol(Protocol):
         return WireRequest(path=request_encode.request_path(request), body=body)
 
     @override
+    def refuse_untranslatable(self, request: UrpRequest) -> None:
+        request_decode.refuse_untranslatable(request)
+
+    @override
     def headers(self, api_key: str | None) -> dict[str, str]:
         return {"x-goog-api-key": api_key} if api_key else {}
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from monoize.protocols import _extras
-from monoize.protocols._envelopes import envelopes, turns
+from monoize.protocols._envelopes import answerable, answered, envelopes, turns
 from monoize.protocols.gemini.media import write_media
 from monoize.protocols.gemini.models import (
     SIGNATURE_PLACEHOLDER,
     takes_media_in_results,
     wants_signatures,
 )
+from monoize.protocols.gemini.names import legal_name
 from monoize.protocols.gemini.parts_encode import MADE_ID, PartWriter
 from monoize.protocols.gemini.spelling import DIALECT, found
 from monoize.protocols.gemini.tool_results import lies_inside, response_object
@@ -39,6 +41,7 @@ __all__ = ["ContentWriter"]
 
 # Google refuses a content without parts and a part without text: the least that it takes (D7).
 _BLANK: dict[str, Any] = {"text": " "}
+_LAST = sys.maxsize
 _GUIDING = (Role.SYSTEM, Role.DEVELOPER)
 
 
@@ -51,8 +54,18 @@ class ContentWriter:
         self._parts = PartWriter(losses, same=self._same, carries=False)
         self._signs = wants_signatures(request.model)
         self._media_inside = takes_media_in_results(request.model)
-        self._messages = request.messages
-        self._leading = _leading(request.messages)
+        messages = request.messages
+        self._paths = {id(message): f"messages[{n}]" for n, message in enumerate(messages)}
+        if not self._same:
+            messages = answered(answerable(messages, DIALECT, losses))
+        leading = _leading(messages)
+        self._head = messages[:leading]
+        self._tail = messages[leading:]
+        self._call_order = {
+            part.call_id: number
+            for number, part in enumerate(p for m in messages for p in m.parts)
+            if isinstance(part, ToolCall)
+        }
         self._names = {
             part.call_id: part.name
             for message in request.messages
@@ -63,52 +76,51 @@ class ContentWriter:
     def system_instruction(self) -> dict[str, Any] | None:
         """What system and developer said before anybody else; Google reads only text there."""
         parts: list[dict[str, Any]] = []
-        for number, message in enumerate(self._messages[: self._leading]):
-            path = f"messages[{number}]"
+        for message in self._head:
+            path = self._paths[id(message)]
             self._report_header(message, path)
             for n, part in enumerate(message.parts):
-                if not isinstance(part, Text):
+                if not isinstance(part, Text) and not self._same:
                     self._losses.drop(f"{path}.parts[{n}]")
-                elif part.content:
+                elif not isinstance(part, Text) or part.content:
                     parts += self._parts.write(part, f"{path}.parts[{n}]")
         return {"parts": parts} if parts else None
 
     def contents(self) -> list[Any]:
         written: list[Any] = []
-        position = self._leading
-        for envelope in envelopes(self._messages[self._leading :], DIALECT):
+        for envelope in envelopes(self._tail, DIALECT):
             if isinstance(envelope, Source):
                 written.append(envelope.wire)
-                position += envelope.span
             else:
-                written += self._anew(envelope, position)
-                position += len(envelope)
-        if not written or _begins_with_a_call(written[0]):
-            # Google wants at least one content, and a call only after something was said.
+                written += self._anew(envelope)
+        if not written or (_is_the_models(written[0]) and not self._same):
+            # Google wants at least one content, the first one from the user.
             written.insert(0, {"role": "user", "parts": [_BLANK]})
         return written
 
-    def _anew(self, messages: Sequence[Message], position: int) -> Iterator[dict[str, Any]]:
-        for role, run in turns(messages):
+    def _anew(self, messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
+        for role, turn in turns(messages):
             model = role is Role.ASSISTANT
-            parts = [
-                part
-                for offset, message in enumerate(run)
-                for part in self._message(message, f"messages[{position + offset}]", run)
-            ]
+            run = turn if model else tuple(sorted(turn, key=self._place))
+            parts = [part for message in run for part in self._message(message, run)]
             if model and self._signs:
                 parts = _with_placeholder(parts)
             extra = {key: value for message in run for key, value in message.extra_body.items()}
-            position += len(run)
             if parts or not model:  # an assistant that said nothing is left out
                 content = {"role": "model" if model else "user", "parts": parts or [_BLANK]}
                 yield flattened(content, extra) if self._same else content
 
+    def _place(self, message: Message) -> int:
+        """Results in the order of their calls: ids that we made up are not sent, so order is what pairs them (T25)."""
+        results = (part for part in message.parts if isinstance(part, ToolResult))
+        return next(
+            (self._call_order[r.call_id] for r in results if r.call_id in self._call_order), _LAST
+        )
+
     # --- one message ---
 
-    def _message(
-        self, message: Message, path: str, turn: Sequence[Message]
-    ) -> Iterator[dict[str, Any]]:
+    def _message(self, message: Message, turn: Sequence[Message]) -> Iterator[dict[str, Any]]:
+        path = self._paths[id(message)]
         self._report_header(message, path)
         if message.role in _GUIDING:
             yield from self._guidance(message, path)
@@ -187,7 +199,7 @@ class ContentWriter:
         path: str,
     ) -> dict[str, Any]:
         response: dict[str, Any] = {
-            "name": self._names.get(result.call_id) or result.name or result.call_id,
+            "name": legal_name(self._names.get(result.call_id) or result.name or result.call_id),
             "response": response_object(texts, is_error=result.is_error),
         }
         if not result.call_id.startswith(MADE_ID):
@@ -219,9 +231,8 @@ def _holds_sealed_reasoning(turn: Sequence[Message]) -> bool:
     )
 
 
-def _begins_with_a_call(content: Any) -> bool:
-    parts = content.get("parts") if isinstance(content, Mapping) else None
-    return isinstance(parts, list) and any(found(p, "functionCall") is not None for p in parts)
+def _is_the_models(content: Any) -> bool:
+    return isinstance(content, Mapping) and content.get("role") == "model"
 
 
 def _with_placeholder(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from monoize.protocols import _reading
 from monoize.protocols.gemini.spelling import DIALECT, split
 from monoize.urp import Audio, Base64, File, FileId, Image, Losses, Media, Url
 
-__all__ = ["decode_media", "guessed_type", "media_part", "write_media"]
+__all__ = ["decode_media", "media_part", "write_media"]
 
 # By the ending of a URL's path: Google wants a type beside a URI, and nothing is fetched to find out.
 _TYPES = {
@@ -55,7 +55,7 @@ _BLOB = frozenset({"mimeType", "data"})
 _FILE = frozenset({"mimeType", "fileUri"})
 
 
-def guessed_type(url: str) -> str | None:
+def _guessed_type(url: str) -> str | None:
     path = url.partition("?")[0].partition("#")[0]
     return _TYPES.get(path.rpartition(".")[2].lower())
 
@@ -74,7 +74,7 @@ def decode_media(kind: str, wire: Any, path: str) -> tuple[Media, str | None, Ma
         if _anyone_can_read(uri)
         else FileId(protocol=DIALECT, id=uri, media_type=media_type)
     )
-    return media, media_type or guessed_type(uri), rest
+    return media, media_type or _guessed_type(uri), rest
 
 
 def media_part(media: Media, media_type: str | None, **fields: Any) -> Image | Audio | File:
@@ -116,7 +116,7 @@ def _file_data(uri: str, media_type: str | None) -> dict[str, Any]:
 
 
 def _type_for(part: Image | Audio | File, url: str) -> str | None:
-    return guessed_type(url) or _USUAL.get(type(part))
+    return _guessed_type(url) or _USUAL.get(type(part))
 
 
 def _anyone_can_read(uri: str) -> bool:

@@ -23,7 +23,7 @@ _COLLECTIONS = ("models/", "tunedModels/", "publishers/", "projects/", "endpoint
 
 # Google's documented value for calls that another model made (T20).
 SIGNATURE_PLACEHOLDER = "skip_thought_signature_validator"
-_SIGNED = ("gemini-3*",)
+_SIGNED = ("gemini-[3-9]*", "gemini-*-latest")
 
 # Models from before media could lie inside a function response.
 _MEDIA_BESIDE_RESULTS = ("gemini-1*", "gemini-2*")
@@ -45,7 +45,7 @@ class Thinking(msgspec.Struct, frozen=True, kw_only=True):
 _THINKING: tuple[tuple[str, Thinking], ...] = (
     ("gemini-3-pro*", Thinking(style="level", levels=("LOW", "HIGH"))),
     ("gemini-3*-pro*", Thinking(style="level", levels=("LOW", "MEDIUM", "HIGH"))),
-    ("gemini-3*", Thinking(style="level")),
+    ("gemini-[3-9]*", Thinking(style="level")),
     ("gemini-2.5-flash-image*", Thinking(style="none")),
     ("gemini-2.5-pro*", Thinking(least=128, most=32768, can_be_off=False)),
     ("gemini-2.5-flash-lite*", Thinking(least=512, most=24576)),
@@ -81,4 +81,4 @@ def method_path(model: str, method: str) -> str:
 
 
 def _short(model: str) -> str:
-    return model.rpartition("/")[2]
+    return model.rpartition("/")[2].lower()

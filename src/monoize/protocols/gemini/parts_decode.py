@@ -8,6 +8,7 @@ from typing import Any
 from monoize import wirejson
 from monoize.errors import InvalidRequest
 from monoize.protocols import _reading
+from monoize.protocols._ids import original_id
 from monoize.protocols.gemini.media import decode_media, media_part
 from monoize.protocols.gemini.spelling import DIALECT, camel, split
 from monoize.urp import Part, ProviderItem, Reasoning, Seal, Source, Text, ToolCall
@@ -92,7 +93,7 @@ def _call(
     }
     return ToolCall(
         call_id=_reading.text(call, "id", path) or new_id(name),
-        name=name,
+        name=original_id(name),
         arguments=_arguments(call.get("args")),
         seal=seal,
         extra_body=beside,

@@ -8,6 +8,7 @@ from typing import Any, assert_never
 from monoize import wirejson
 from monoize.protocols import _custom_tools, _extras
 from monoize.protocols.gemini.media import write_media
+from monoize.protocols.gemini.names import legal_name
 from monoize.protocols.gemini.spelling import DIALECT
 from monoize.urp import (
     Audio,
@@ -27,17 +28,17 @@ from monoize.urp import (
 from monoize.urp.carrier import pack_part, pack_seal
 from monoize.urp.extra_body import flattened
 
-__all__ = ["MADE_ID", "PartWriter", "carrier_part", "signature_of"]
+__all__ = ["MADE_ID", "PartWriter"]
 
 MADE_ID = "call_gem_"  # ids that we gave to calls that had none; Google never sees them (T26)
 
 
-def carrier_part(packed: str) -> dict[str, Any]:
+def _carrier_part(packed: str) -> dict[str, Any]:
     """Google's clients hand back a thought with its signature unread: room for what others sealed."""
     return {"text": "", "thought": True, "thoughtSignature": packed}
 
 
-def signature_of(seal: Seal | None) -> dict[str, Any]:
+def _signature_of(seal: Seal | None) -> dict[str, Any]:
     return {"thoughtSignature": seal.data} if seal and seal.protocol == DIALECT else {}
 
 
@@ -66,6 +67,8 @@ class PartWriter:
                 yield from self._encrypted(part, path)
             case ToolCall():
                 yield from self._call(part, path)
+            case Refusal(content=""):
+                return
             case Refusal():
                 yield self._with_extra({"text": part.content}, part.extra_body, path)
             case ProviderItem():
@@ -76,17 +79,17 @@ class PartWriter:
                 assert_never(part)
 
     def _text(self, part: Text, path: str) -> Iterator[dict[str, Any]]:
-        signature = signature_of(part.seal)
+        signature = _signature_of(part.seal)
         if part.content or signature:
             yield self._with_extra({"text": part.content, **signature}, part.extra_body, path)
         if part.seal is not None and not signature:
             if not self._carries:
                 self._losses.drop(f"{path}.seal")
             else:
-                yield carrier_part(pack_seal(part) if part.content else pack_part(part))
+                yield _carrier_part(pack_seal(part) if part.content else pack_part(part))
 
     def _reasoning(self, part: Reasoning, path: str) -> Iterator[dict[str, Any]]:
-        signature = signature_of(part.seal)
+        signature = _signature_of(part.seal)
         foreign = part.seal is not None and not signature
         if foreign and not self._carries:
             self._losses.drop(path)
@@ -95,13 +98,13 @@ class PartWriter:
             thought = {"text": part.content, "thought": True, **signature}
             yield self._with_extra(thought, part.extra_body, path)
         if foreign:
-            yield carrier_part(pack_part(part))
+            yield _carrier_part(pack_part(part))
 
     def _encrypted(self, part: ReasoningEncrypted, path: str) -> Iterator[dict[str, Any]]:
         if part.protocol == DIALECT and isinstance(part.data, Mapping):
             yield dict(part.data)
         elif self._carries:
-            yield carrier_part(pack_part(part))
+            yield _carrier_part(pack_part(part))
         else:
             self._losses.drop(path)
 
@@ -112,13 +115,15 @@ class PartWriter:
             self._losses.drop(path)
 
     def _call(self, part: ToolCall, path: str) -> Iterator[dict[str, Any]]:
-        signature = signature_of(part.seal)
+        signature = _signature_of(part.seal)
         if part.seal is not None and not signature:
             if not self._carries:
                 self._losses.drop(f"{path}.seal")
             else:
-                yield carrier_part(pack_seal(part))
-        call: dict[str, Any] = {"name": part.name, "args": _arguments(part)}
+                yield _carrier_part(pack_seal(part))
+        # A caller knows the tool by the name that it gave to it; only Google is particular (T26).
+        name = part.name if self._carries else legal_name(part.name)
+        call: dict[str, Any] = {"name": name, "args": _arguments(part)}
         if not part.call_id.startswith(MADE_ID):
             call = {"id": part.call_id, **call}
         extra = dict(part.extra_body)

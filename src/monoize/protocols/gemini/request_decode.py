@@ -10,9 +10,9 @@ from monoize.protocols.gemini.contents_decode import ContentReader
 from monoize.protocols.gemini.settings import decode_config
 from monoize.protocols.gemini.spelling import DIALECT, REQUEST_FIELDS, found, listed, split
 from monoize.protocols.gemini.tools import decode_choice, decode_tools
-from monoize.urp import Message, Source, UrpRequest
+from monoize.urp import Message, Role, Source, ToolCall, UrpRequest
 
-__all__ = ["decode_request"]
+__all__ = ["decode_request", "refuse_untranslatable"]
 
 _FIELDS = frozenset(
     {
@@ -46,6 +46,10 @@ def decode_request(
     )
     named, more_config = decode_config(fields.get("generationConfig"), "generationConfig")
     choice, more_tool_config = decode_choice(fields.get("toolConfig"))
+    if isinstance(
+        fields.get("serviceTier"), int
+    ):  # the number of a word: only Google can look it up
+        rest = {**rest, "serviceTier": fields.pop("serviceTier")}
     tier = _reading.text(fields, "serviceTier")
     extra = {
         **rest,
@@ -82,3 +86,20 @@ def _messages(value: Any, reader: ContentReader) -> tuple[Message, ...]:
         for number, content in enumerate(listed(value))
         for message in reader.content(content, number)
     )
+
+
+def refuse_untranslatable(request: UrpRequest) -> None:
+    """What Google refuses in its own words, and nobody else could make sense of."""
+    said = [message for message in request.messages if message.role is not Role.SYSTEM]
+    if not said:
+        _reading.refuse("contents", "is missing or empty")
+    number, before = -1, None
+    for message in said:
+        number += message.source is None or message.source is not before  # one content, one source
+        before = message.source
+        path = f"contents[{number}]"
+        if "role" in message.extra_body:
+            role = message.extra_body["role"]
+            _reading.refuse(f"{path}.role", f"must be user or model, not {role!r}")
+        if any(isinstance(part, ToolCall) and not part.name for part in message.parts):
+            _reading.refuse(f"{path}.parts.functionCall.name", "is missing")

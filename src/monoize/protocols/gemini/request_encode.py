@@ -44,9 +44,9 @@ def request_body(request: UrpRequest, losses: Losses) -> dict[str, Any]:
 
 
 def _anew(request: UrpRequest, losses: Losses) -> dict[str, Any]:
-    extra = dict(
-        _extras.top_level(request, DIALECT, losses, consumed=_consumed(request.extra_body))
-    )
+    # metering is the gateway's own business
+    consumed = ("stream_options",)
+    extra = dict(_extras.top_level(request, DIALECT, losses, consumed=consumed))
     writer = ContentWriter(request, losses)
     body: dict[str, Any] = {}
     system = writer.system_instruction()
@@ -68,11 +68,6 @@ def _anew(request: UrpRequest, losses: Losses) -> dict[str, Any]:
     body |= _tier(request, losses)
     _report(request, losses)
     return flattened(body, extra)
-
-
-def _consumed(extra: Mapping[str, Any]) -> frozenset[str]:
-    """Fields of callers that lose nothing here: metering is the gateway's, and nothing is stored (D13)."""
-    return frozenset({"stream_options", *(("store",) if extra.get("store") is False else ())})
 
 
 def _members(value: Any) -> dict[str, Any]:

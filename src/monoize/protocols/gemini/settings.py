@@ -15,6 +15,7 @@ from monoize.urp import (
     JsonSchemaFormat,
     Losses,
     ResponseFormat,
+    Source,
     TextFormat,
     UrpRequest,
 )
@@ -48,6 +49,7 @@ _FIELDS = frozenset(
     }
 )
 _JSON = "application/json"
+_MOST_STOPS = 5
 _INT32 = range(-(2**31), 2**31)
 
 
@@ -79,7 +81,8 @@ def _response_format(config: Mapping[str, Any], path: str) -> ResponseFormat | N
             schema = _reading.object_at(config[name], f"{path}.{name}")
             if name == "responseSchema":
                 schema = from_google(schema)
-            return JsonSchemaFormat(schema=schema, extra_body=beside)
+            source = Source(DIALECT, {name: config[name]})
+            return JsonSchemaFormat(schema=schema, extra_body=beside, source=source)
     if mime is None:
         return None
     if mime.lower() == _JSON:
@@ -97,13 +100,15 @@ def write_config(request: UrpRequest, extra: Any, losses: Losses) -> dict[str, A
     if config.get("seed", 0) not in _INT32:
         del config["seed"]
         losses.drop("seed")
+    same = request.origin == DIALECT
     if request.stop is not None:
-        config["stopSequences"] = list(request.stop)
+        config["stopSequences"] = list(request.stop if same else request.stop[:_MOST_STOPS])
+        if len(config["stopSequences"]) < len(request.stop):
+            losses.drop("stop")
     if request.logprobs is not None:
         config["responseLogprobs"] = request.logprobs
     config |= _written_format(request, losses)
     if request.reasoning is not None:
-        same = request.origin == DIALECT
         thinking = write_thinking(request.reasoning, request.model, losses, same=same)
         config |= {"thinkingConfig": thinking} if thinking else {}
     return flattened(config, extra) if isinstance(extra, Mapping) else config
@@ -122,9 +127,8 @@ def _written_format(request: UrpRequest, losses: Losses) -> dict[str, Any]:
         case JsonSchemaFormat(schema=None):
             losses.drop("response_format.json_schema")
             return {"responseMimeType": _JSON}
-        case JsonSchemaFormat(schema=schema):
-            return {
-                "responseMimeType": _JSON,
-                **native,
-                "responseJsonSchema": for_google(schema or {}),
-            }
+        case JsonSchemaFormat(schema=schema, source=source):
+            written = {"responseMimeType": _JSON, **native}
+            if source is not None and source.protocol == DIALECT:
+                return {**written, **source.wire}  # in the dialect of schema that the caller chose
+            return {**written, "responseJsonSchema": for_google(schema or {})}

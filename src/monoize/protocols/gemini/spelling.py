@@ -8,7 +8,7 @@ from typing import Any
 
 from monoize.urp import EMPTY
 
-__all__ = ["DIALECT", "REQUEST_FIELDS", "both_spellings", "camel", "found", "listed", "split"]
+__all__ = ["DIALECT", "REQUEST_FIELDS", "camel", "found", "listed", "split"]
 
 DIALECT = "gemini"
 
@@ -27,8 +27,7 @@ def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
-def both_spellings(names: tuple[str, ...]) -> frozenset[str]:
-
+def _both_spellings(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(names) | {_snake(name) for name in names}
 
 
@@ -65,7 +64,7 @@ def listed(value: Any) -> list[Any]:
 
 
 # Every top-level field of a request that Google knows; Vertex AI has the last ones (DEC-2).
-REQUEST_FIELDS = both_spellings(
+REQUEST_FIELDS = _both_spellings(
     (
         "cachedContent",
         "contents",

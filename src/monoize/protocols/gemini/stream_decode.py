@@ -49,9 +49,8 @@ class GeminiStreamDecoder(StreamDecoder):
     @override
     def decode(self, event: WireEvent) -> Frame:
         if event.data.strip() == "[DONE]":
-            return Frame(
-                ()
-            )  # some gateways write OpenAI's end marker; Google's clients would choke on it (T10)
+            # Some gateways write OpenAI's end marker; Google's clients would choke on it (T10).
+            return Frame(())
         if self._over:
             return Frame((), event)
         try:
@@ -92,9 +91,8 @@ class GeminiStreamDecoder(StreamDecoder):
         else:
             self._extra |= rest
         usage = fields.get("usageMetadata")
-        if isinstance(
-            usage, dict
-        ):  # each count is of everything so far: the latest is right, whole
+        if isinstance(usage, dict):
+            # Each count is of everything so far: the latest is right, whole.
             self._usage = usage if decode_usage(usage) else {**self._usage, **usage}
         reason = found(found(chunk, "promptFeedback"), "blockReason")
         self._blocked = reason if reason is not None else self._blocked

@@ -7,8 +7,8 @@ from typing import Any
 
 from monoize.protocols import _effort, _extras, _reading
 from monoize.protocols.gemini.models import ALL_LEVELS, Thinking, thinking_of
-from monoize.protocols.gemini.spelling import split
-from monoize.urp import Losses, ReasoningSettings
+from monoize.protocols.gemini.spelling import DIALECT, split
+from monoize.urp import Losses, ReasoningSettings, Source
 from monoize.urp.extra_body import flattened
 
 __all__ = ["decode_thinking", "write_thinking"]
@@ -29,7 +29,10 @@ _LEVELS = {
 
 def decode_thinking(wire: Mapping[str, Any], path: str) -> ReasoningSettings:
     config, rest = split(wire, _FIELDS)
-    level = _reading.text(config, "thinkingLevel", path)
+    level = config.get("thinkingLevel")
+    if isinstance(level, int):  # the number of the word, as Google's JSON reader allows
+        level = dict(enumerate(ALL_LEVELS, 1)).get(level)
+    level = _reading.text({"thinkingLevel": level}, "thinkingLevel", path)
     budget = _reading.integer(config, "thinkingBudget", path)
     shown = _reading.boolean(config, "includeThoughts", path)
     effort = None
@@ -43,6 +46,7 @@ def decode_thinking(wire: Mapping[str, Any], path: str) -> ReasoningSettings:
         enabled=False if off else None,
         summary=None if shown is None else "auto" if shown else "none",
         extra_body=rest,
+        source=Source(DIALECT, wire),
     )
 
 
@@ -50,6 +54,8 @@ def write_thinking(
     settings: ReasoningSettings, model: str, losses: Losses, *, same: bool
 ) -> dict[str, Any]:
     """The thinkingConfig for a model; what it cannot be told is reported."""
+    if settings.source is not None and settings.source.protocol == DIALECT:
+        return dict(settings.source.wire)  # as the caller asked for it: not ours to round
     extra = _extras.nested(settings.extra_body, "reasoning", losses, same=same)
     if settings.enabled is False and settings.effort not in (None, "none"):
         losses.drop("reasoning.effort")  # thinking is off: there is nothing left to put effort into
@@ -72,12 +78,12 @@ def write_thinking(
 def _as_level(settings: ReasoningSettings, row: Thinking, losses: Losses) -> dict[str, Any]:
     word = settings.effort
     if settings.enabled is False or word == "none":
-        losses.drop(
-            "reasoning.effort"
-        )  # these models always think; the least is as near as it gets
+        # These models always think: the least is as near as it gets.
+        losses.drop("reasoning.effort")
         return {"thinkingLevel": row.levels[0]}
     if word is None and settings.budget:
         word = _effort.effort_for(settings.budget)
+        losses.drop("reasoning.budget")
     if word is None:
         return {}
     wanted = _LEVELS.get(word)

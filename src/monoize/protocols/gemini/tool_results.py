@@ -8,8 +8,18 @@ from typing import Any
 from monoize import wirejson
 from monoize.protocols import _reading
 from monoize.protocols.gemini.media import decode_media, media_part
-from monoize.protocols.gemini.spelling import DIALECT, listed, split
-from monoize.urp import EMPTY, Base64, File, Image, Part, Source, Text, ToolResult
+from monoize.protocols.gemini.spelling import DIALECT, camel, listed, split
+from monoize.urp import (
+    EMPTY,
+    Base64,
+    File,
+    Image,
+    Part,
+    ProviderItem,
+    Source,
+    Text,
+    ToolResult,
+)
 
 __all__ = ["decode_result", "lies_inside", "response_object"]
 
@@ -29,30 +39,30 @@ def decode_result(
 ) -> tuple[Part, ...]:
     """The ToolResult and its content. All parts share one source: untouched, they are written as one."""
     fields, rest = split(_reading.object_at(response, path), _FIELDS)
+    source = Source(DIALECT, wire)
     media = [
-        _media(item, f"{path}.parts[{n}]") for n, item in enumerate(listed(fields.get("parts")))
+        _media(item, f"{path}.parts[{n}]", source)
+        for n, item in enumerate(listed(fields.get("parts")))
     ]
     text, is_error = _said(fields.get("response"))
-    source = Source(DIALECT, wire, 1)
     return (
         ToolResult(
             call_id=call_id, name=name or None, is_error=is_error, extra_body=rest, source=source
         ),
         *(() if text is None else (Text(content=text, source=source),)),
-        *(
-            media_part(found, media_type, extra_body=beside, source=source)
-            for found, media_type, beside in media
-        ),
+        *media,
     )
 
 
-def _media(wire: Any, path: str) -> tuple[Any, str | None, Mapping[str, Any]]:
+def _media(wire: Any, path: str, source: Source) -> Part:
     fields, rest = split(_reading.object_at(wire, path), _MEDIA)
     kind = next(iter(fields), None)
-    if kind is None:
-        _reading.refuse(path, "must have inlineData")
+    if kind is None:  # something new, that only Google can read
+        name = next(map(camel, rest), "empty")
+        return ProviderItem(origin_protocol=DIALECT, item_type=name, body=wire, source=source)
     found, media_type, unnamed = decode_media(kind, fields[kind], f"{path}.{kind}")
-    return found, media_type, {**rest, **({kind: unnamed} if unnamed else {})} or EMPTY
+    beside = {**rest, **({kind: unnamed} if unnamed else {})}
+    return media_part(found, media_type, extra_body=beside or EMPTY, source=source)
 
 
 def _said(response: Any) -> tuple[str | None, bool]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from monoize.protocols import _custom_tools, _extras, _reading
+from monoize.protocols.gemini.names import legal_name
 from monoize.protocols.gemini.schema import for_google, from_google
 from monoize.protocols.gemini.spelling import DIALECT, camel, listed, split
 from monoize.urp import EMPTY, Losses, Source, Tool, ToolChoice, UrpRequest
@@ -94,7 +95,7 @@ def _declaration(tool: Tool, path: str, losses: Losses, *, same: bool) -> dict[s
         tool = _custom_tools.as_function_tool(tool)
     if tool.strict:
         losses.drop(f"{path}.strict")
-    out: dict[str, Any] = {"name": tool.name}
+    out: dict[str, Any] = {"name": legal_name(tool.name)}
     if tool.description is not None:
         out["description"] = tool.description
     if tool.parameters:
@@ -154,6 +155,7 @@ def write_choice(choice: ToolChoice | None, has_functions: bool, losses: Losses)
         if choice.mode not in ("auto", "none"):
             losses.drop("tool_choice")
         return None
+    names = [legal_name(name) for name in choice.names]
     match choice.mode:
         case "auto":
             return {"mode": "AUTO"}
@@ -162,10 +164,10 @@ def write_choice(choice: ToolChoice | None, has_functions: bool, losses: Losses)
         case "required":
             return {"mode": "ANY"}
         case "named":
-            return {"mode": "ANY", "allowedFunctionNames": list(choice.names)}
+            return {"mode": "ANY", "allowedFunctionNames": names}
         case "allowed":
             mode = "ANY" if choice.required else "VALIDATED"
-            return {"mode": mode, "allowedFunctionNames": list(choice.names)}
+            return {"mode": mode, "allowedFunctionNames": names}
         case "provider":
             if choice.protocol == DIALECT:
                 return choice.body

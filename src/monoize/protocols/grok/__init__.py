@@ -9,6 +9,7 @@ from typing_extensions import override
 from monoize.protocol import WireRequest
 from monoize.protocols.grok.request import adapted
 from monoize.protocols.responses import Responses
+from monoize.protocols.responses.tools import flat_names
 from monoize.urp import Losses, UrpRequest
 
 __all__ = ["PROTOCOL", "Grok"]
@@ -21,7 +22,8 @@ class Grok(Responses):
     @override
     def encode_request(self, request: UrpRequest, losses: Losses) -> WireRequest:
         wire = super().encode_request(request, losses)
-        return WireRequest(path=wire.path, body=adapted(wire.body, losses))
+        body = adapted(wire.body, flat_names(request.tools or ()), losses)
+        return WireRequest(path=wire.path, body=body)
 
     @override
     def encode_count(self, request: UrpRequest, losses: Losses) -> WireRequest | None:

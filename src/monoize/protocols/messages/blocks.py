@@ -29,7 +29,7 @@ from monoize.urp import (
 )
 from monoize.urp.extra_body import rest
 
-__all__ = ["arguments_of", "call_extras", "part_of", "provider_item"]
+__all__ = ["part_of", "provider_item"]
 
 
 def part_of(block: Mapping[str, Any], ids: IdSource | None = None) -> Part | None:
@@ -60,14 +60,14 @@ def provider_item(block: Mapping[str, Any], kind: str) -> ProviderItem:
     return ProviderItem(origin_protocol=DIALECT, item_type=kind, body=block, source=_source(block))
 
 
-def arguments_of(value: Any) -> str:
+def _arguments_of(value: Any) -> str:
     """A call's input as text; a compatible server may leave it out or write it as text already (T24)."""
     if value is None:
         return "{}"
     return value if isinstance(value, str) else wirejson.dumps(value).decode()
 
 
-def call_extras(block: Mapping[str, Any]) -> Mapping[str, Any]:
+def _call_extras(block: Mapping[str, Any]) -> Mapping[str, Any]:
     """A `direct` caller says nothing: it is what every call is without a programme that calls tools."""
     extra = rest(block, ("type", "id", "name", "input"))
     if extra.get("caller") == {"type": "direct"}:
@@ -119,8 +119,8 @@ def _call(block: Mapping[str, Any], ids: IdSource | None) -> ToolCall | None:
     return ToolCall(
         call_id=original_id(call_id),
         name=original_id(name),
-        arguments=arguments_of(block.get("input")),
-        extra_body=call_extras(block),
+        arguments=_arguments_of(block.get("input")),
+        extra_body=_call_extras(block),
         source=_source(block),
     )
 
@@ -137,10 +137,11 @@ def _media(source: Any, url_type: str | None = None) -> Media | None:
             return None
 
 
-def _image(block: Mapping[str, Any]) -> Image | None:
-    media = _media(block.get("source"))
-    if media is None:
-        return None
+def _image(block: Mapping[str, Any]) -> Part | None:
+    source = block.get("source")
+    media = _media(source)
+    if media is None:  # a kind of source that is new: only the vendor can read it
+        return provider_item(block, "image") if isinstance(source, dict) else None
     return Image(media=media, extra_body=rest(block, ("type", "source")), source=_source(block))
 
 

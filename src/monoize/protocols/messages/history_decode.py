@@ -51,9 +51,8 @@ def history_of(body: Mapping[str, Any]) -> History:
         refuse("messages", "is required")
     messages, replayable = _system(body.get("system")), True
     for number, wire in enumerate(typed(wires, list, "messages")):
-        if isinstance(
-            wire, str
-        ):  # bare words can only be the user's; the vendor may say no to the form
+        if isinstance(wire, str):
+            # Bare words can only be the user's; the vendor may say no to the form.
             messages.append(_words(wire))
             continue
         reader = _Envelope(object_at(wire, f"messages[{number}]"), number)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from monoize.protocol import Json
-from monoize.protocols._envelopes import envelopes, turns
+from monoize.protocols._envelopes import answerable, answered, envelopes, turns
 from monoize.protocols._ids import legal_id
+from monoize.protocols.messages.calls import with_unique_ids
 from monoize.protocols.messages.dialect import DIALECT
 from monoize.protocols.messages.request_blocks import RequestBlocks
 from monoize.urp import (
@@ -39,10 +40,13 @@ class HistoryWriter:
         self._losses = losses
         self._same = request.origin == DIALECT
         self._blocks = RequestBlocks(losses, same=self._same)
-        leading = _leading(request.messages)
-        self._head = request.messages[:leading]
-        self._tail = request.messages[leading:]
-        self._place = {id(message): n for n, message in enumerate(request.messages)}
+        messages = request.messages if self._same else with_unique_ids(request.messages)
+        self._place = {id(message): n for n, message in enumerate(messages)}
+        if not self._same:
+            messages = answered(answerable(messages, DIALECT, losses))
+        leading = _leading(messages)
+        self._head = messages[:leading]
+        self._tail = messages[leading:]
 
     def system(self) -> str | list[Json] | None:
         blocks: list[Json] = []

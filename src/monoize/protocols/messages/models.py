@@ -37,6 +37,7 @@ _TABLE: tuple[tuple[str, ModelFacts], ...] = (
     ("claude-3-7-*", ModelFacts(max_output=64_000, budget=True, schemas=False)),
     ("claude-3-5-*", ModelFacts(max_output=8192, schemas=False)),
     ("claude-3-*", _OLD),
+    ("claude-*-4-[789]*", _NEWEST),
     ("claude-haiku-4-5*", ModelFacts(max_output=64_000, budget=True, sampling="either")),
     ("claude-sonnet-4-5*", ModelFacts(max_output=64_000, budget=True, sampling="either")),
     (
@@ -67,7 +68,6 @@ _TABLE: tuple[tuple[str, ModelFacts], ...] = (
             sampling="either",
         ),
     ),
-    ("claude-opus-4-[789]*", _NEWEST),
     ("claude-opus-4*", ModelFacts(max_output=32_000, budget=True, schemas=False)),
     ("claude-fable-*", msgspec.structs.replace(_NEWEST, always_thinks=True)),
     ("claude-mythos-*", msgspec.structs.replace(_NEWEST, always_thinks=True)),

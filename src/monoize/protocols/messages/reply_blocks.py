@@ -30,7 +30,6 @@ from monoize.urp.extra_body import flattened
 
 __all__ = [
     "call_block",
-    "carrier_block",
     "reply_blocks",
     "seal_before",
     "seals_after",
@@ -77,7 +76,7 @@ def call_block(call: ToolCall, *, same: bool) -> Json:
     return flattened(block, call.extra_body) if same else block
 
 
-def carrier_block(carrier: str) -> Json:
+def _carrier_block(carrier: str) -> Json:
     return {"type": "redacted_thinking", "data": carrier}
 
 
@@ -93,13 +92,13 @@ def signature_of(reasoning: Reasoning) -> str:
 
 
 def seal_before(call: ToolCall) -> list[Json]:
-    return [carrier_block(pack_seal(call))] if call.seal is not None else []
+    return [_carrier_block(pack_seal(call))] if call.seal is not None else []
 
 
 def seals_after(text: Text) -> list[Json]:
     if text.seal is None:
         return []
-    return [carrier_block(pack_seal(text) if text.content else pack_part(text))]
+    return [_carrier_block(pack_seal(text) if text.content else pack_part(text))]
 
 
 def shown(citation: Citation, losses: Losses) -> Json | None:
@@ -113,6 +112,8 @@ def _text(part: Text, losses: Losses, *, same: bool) -> list[Json]:
     if part.logprobs:
         losses.drop("reply.logprobs")
     if not part.content:
+        if part.citations:
+            losses.drop("reply.citations")
         return []
     block = text_block(part.content)
     citations: list[Any] = [
@@ -132,4 +133,4 @@ def _thinking(part: Reasoning) -> list[Json]:
 def _encrypted(part: ReasoningEncrypted) -> Json:
     if part.protocol == DIALECT and isinstance(part.data, dict):
         return part.data
-    return carrier_block(pack_part(part))
+    return _carrier_block(pack_part(part))

@@ -36,6 +36,11 @@ __all__ = ["decode_request"]
 
 # This protocol's word for "no better than the default" and everybody else's.
 _TIERS = {"standard_only": "default"}
+# Values that ask for nothing: written again for this protocol as the caller wrote them (T34).
+_SAYING_NOTHING: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("stream", (False,)),
+    ("system", ("", [])),
+)
 _CHOICES = {"auto": "auto", "any": "required", "none": "none", "tool": "named"}
 
 
@@ -47,6 +52,7 @@ def decode_request(
         refuse("model", "is required")
     extra: dict[str, Any] = {key: None for key in NAMED_FIELDS if body.get(key, "") is None}
     extra.update(rest(body, NAMED_FIELDS))
+    extra.update({key: body[key] for key, said in _SAYING_NOTHING if body.get(key) in said})
     history = history_of(body)
     settings = _Settings(body, extra)
     reasoning, user = settings.reasoning(), settings.user()
@@ -87,12 +93,12 @@ class _Settings:
             extra["output_config"] = self._output
 
     def _take_format(self) -> ResponseFormat | None:
-        found = _json_schema(self._output.get("format"))
+        found = _json_schema("format", self._output.get("format"))
         if found is not None:
             del self._output["format"]
             return found
         older = self._body.get("output_format")
-        found = _json_schema(older)
+        found = _json_schema("output_format", older)
         if found is None and older is not None:
             self._extra["output_format"] = older
         return found
@@ -108,12 +114,11 @@ class _Settings:
 
     def reasoning(self) -> ReasoningSettings | None:
         thinking = optional_object(self._body, "thinking")
-        if thinking is None:
-            return ReasoningSettings(effort=self._effort) if self._effort is not None else None
-        kind = thinking.get("type")
-        if kind not in ("enabled", "adaptive", "disabled"):
-            self._extra["thinking"] = thinking  # a kind that is new: only the vendor knows it
-            return ReasoningSettings(effort=self._effort) if self._effort is not None else None
+        kind = None if thinking is None else thinking.get("type")
+        if thinking is None or kind not in ("enabled", "adaptive", "disabled"):
+            if thinking is not None:
+                self._extra["thinking"] = thinking  # a kind that is new: only the vendor knows it
+            return self._only_effort()
         hidden = thinking.get("display") == "omitted"
         return ReasoningSettings(
             effort=self._effort,
@@ -122,7 +127,14 @@ class _Settings:
             adaptive=kind == "adaptive",
             enabled=kind != "disabled",
             extra_body=rest(thinking, ("type", "budget_tokens")),
+            source=Source(DIALECT, {"thinking": thinking, "effort": self._effort}),
         )
+
+    def _only_effort(self) -> ReasoningSettings | None:
+        if self._effort is None:
+            return None
+        source = Source(DIALECT, {"thinking": None, "effort": self._effort})
+        return ReasoningSettings(effort=self._effort, source=source)
 
     def tool_choice(self) -> ToolChoice | None:
         choice = optional_object(self._body, "tool_choice")
@@ -157,13 +169,14 @@ class _Settings:
         return user
 
 
-def _json_schema(wire: Any) -> JsonSchemaFormat | None:
+def _json_schema(field: str, wire: Any) -> JsonSchemaFormat | None:
+    """Its source remembers under which of the two names it was written."""
     match wire:
         case {"type": "json_schema", "schema": dict(schema)}:
             return JsonSchemaFormat(
                 schema=schema,
                 extra_body=rest(wire, ("type", "schema")),
-                source=Source(DIALECT, wire),
+                source=Source(DIALECT, {field: wire}),
             )
         case _:
             return None

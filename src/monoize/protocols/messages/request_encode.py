@@ -24,6 +24,7 @@ from monoize.urp import (
     TextFormat,
     Tool,
     ToolCall,
+    ToolChoice,
     UrpRequest,
 )
 from monoize.urp.extra_body import flattened
@@ -73,11 +74,13 @@ class _Writer:
         tools = self._tools()
         choice = self._tool_choice(tools)
         thinking = self._thinking(max_tokens, choice, body["messages"])
+        form = self._format()
         named = {
             "tools": tools,
             "tool_choice": choice,
             "thinking": thinking.config,
-            "output_config": self._output_config(thinking.effort),
+            "output_config": self._output_config(thinking.effort, form),
+            "output_format": form.get("output_format"),
             "metadata": self._metadata(),
             "service_tier": self._service_tier(),
             "stop_sequences": self._stop(),
@@ -95,7 +98,7 @@ class _Writer:
         thinking = thinking_of(self._request, self._facts, max_tokens, self._losses)
         forced = choice is not None and choice.get("type") in _FORCED
         unsigned = thinking.config is not None and thinking.config["type"] == "enabled"
-        if thinking.active and (forced or (unsigned and _answers_unthinking_calls(messages))):
+        if thinking.active and (forced or (unsigned and _continues_unthinking_turn(messages))):
             # The vendor refuses both at once; a demanded call is worth more than its reasons (T33).
             self._losses.drop("reasoning")
             return Thinking(effort=thinking.effort)
@@ -135,7 +138,8 @@ class _Writer:
         """The vendor refuses earlier calls to tools that the request does not define; other protocols do not mind."""
         parts = (part for message in self._request.messages for part in message.parts)
         names = dict.fromkeys(legal_name(p.name) for p in parts if isinstance(p, ToolCall))
-        return [{"name": name, "input_schema": tool_schema(None)} for name in names] or None
+        schema, _ = tool_schema(None)
+        return [{"name": name, "input_schema": schema} for name in names] or None
 
     def _tool(self, tool: Tool, place: int) -> Json | None:
         path = f"tools[{place}]"
@@ -154,7 +158,9 @@ class _Writer:
         block: Json = {"name": legal_name(plain.name)}
         if plain.description is not None:
             block["description"] = plain.description
-        block["input_schema"] = tool_schema(plain.parameters)
+        block["input_schema"], widened = tool_schema(plain.parameters)
+        if widened:
+            self._losses.drop(f"{path}.parameters")
         if plain.strict and not self._facts.schemas:
             self._losses.drop(f"{path}.strict")
         elif plain.strict or (plain.strict is not None and self._same):
@@ -166,23 +172,20 @@ class _Writer:
         choice, parallel = self._request.tool_choice, self._request.parallel_tool_calls
         if not self._request.tools and tools:
             return {"type": "none"}  # remembered only: none of them may be called now
-        if not tools:
+        if (
+            not tools and not self._same
+        ):  # this protocol's own callers may mean tools of an MCP server
             if choice is not None and choice.mode not in ("auto", "none"):
                 self._losses.drop("tool_choice")
             return None
-        written: Json | None = None
-        if choice is not None:
-            written = self._written_choice()
+        written = None if choice is None else self._written_choice(choice)
         if parallel is False and written is None:
             written = {"type": "auto"}
         if parallel is not None and written is not None and written.get("type") != "none":
             written["disable_parallel_tool_use"] = not parallel
         return written
 
-    def _written_choice(self) -> Json | None:
-        choice = self._request.tool_choice
-        if choice is None:
-            return None
+    def _written_choice(self, choice: ToolChoice) -> Json | None:
         extra = choice.extra_body if self._same else {}
         match choice.mode:
             case "auto" | "none":
@@ -202,23 +205,23 @@ class _Writer:
 
     # --- other settings ---
 
-    def _output_config(self, effort: str | None) -> Json | None:
+    def _output_config(self, effort: str | None, form: Json) -> Json | None:
         config: Json = {}
         if effort is not None:
             config["effort"] = effort
-        form = self._format()
-        if form is not None:
-            config["format"] = form
+        if "format" in form:
+            config["format"] = form["format"]
         kept = self._request.extra_body.get("output_config")
         if isinstance(kept, Mapping):
             return flattened(config, kept)
         return config or None
 
-    def _format(self) -> Json | None:
+    def _format(self) -> Json:
+        """The wanted form of the answer, under the name that it was or will be written with."""
         form = self._request.response_format
         match form:
             case None | TextFormat():
-                return None
+                return {}
             case JsonSchemaFormat(schema=Mapping() as schema) if self._facts.schemas:
                 if form.source is not None and form.source.protocol == DIALECT:
                     wire: Json = form.source.wire
@@ -226,10 +229,10 @@ class _Writer:
                 closed, lost = constrained(schema)
                 if lost:
                     self._losses.drop("response_format.schema")
-                return {"type": "json_schema", "schema": closed}
+                return {"format": {"type": "json_schema", "schema": closed}}
             case JsonSchemaFormat() | JsonObjectFormat():
                 self._losses.drop("response_format")
-                return None
+                return {}
 
     def _metadata(self) -> Json | None:
         request = self._request
@@ -274,25 +277,24 @@ class _Writer:
             self._losses.drop("top_logprobs")
 
     def _extras(self) -> Mapping[str, Any]:
-        """Unknown fields; the gateway itself does what stream_options and a request for sealed reasoning ask."""
-        consumed = {"stream_options"}
-        asked = self._request.extra_body
-        if asked.get("store") is False:
-            consumed.add("store")  # D13
-        if asked.get("include") in ([], ["reasoning.encrypted_content"]):
-            consumed.add("include")
+        """Unknown fields; the gateway itself does what stream_options ask."""
+        consumed = ("stream_options",)
         extra = top_level(self._request, DIALECT, self._losses, consumed=consumed)
         # null as the caller of this very protocol wrote it stays null (T34)
         return {key: value for key, value in extra.items() if value is not None or self._same}
 
 
-def _answers_unthinking_calls(messages: list[Json]) -> bool:
-    """Whether the request ends with results of calls that no thinking preceded: thinking cannot begin there (T19)."""
-    for message in reversed(messages):
+def _continues_unthinking_turn(messages: list[Json]) -> bool:
+    """Whether the assistant goes on with a turn that did not begin with thinking: it cannot begin there (T19).
+
+    That is a turn whose calls have just been answered, and an answer that the caller began itself.
+    """
+    for ago, message in enumerate(reversed(messages)):
         content = message.get("content")
-        kinds = [block.get("type") for block in content] if isinstance(content, list) else []
+        kinds = [block.get("type") for block in content] if isinstance(content, list) else [None]
         if message.get("role") == "assistant":
-            return "tool_use" in kinds and kinds[0] not in ("thinking", "redacted_thinking")
+            open_turn = ago == 0 or "tool_use" in kinds
+            return open_turn and kinds[0] not in ("thinking", "redacted_thinking")
         if "tool_result" not in kinds:
             return False
     return False

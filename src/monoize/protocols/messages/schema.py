@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from monoize.protocol import Json
+from monoize.urp.extra_body import rest
 
 __all__ = ["constrained", "tool_schema"]
 
@@ -26,16 +27,28 @@ _UNSUPPORTED = frozenset(
     }
 )
 _SCHEMAS_BY_NAME = ("properties", "$defs", "definitions", "patternProperties")
-_SCHEMA_LISTS = ("anyOf", "allOf", "oneOf", "prefixItems")
+_COMBINING = ("anyOf", "allOf", "oneOf")
+_SCHEMA_LISTS = (*_COMBINING, "prefixItems")
 
 
-def tool_schema(parameters: Mapping[str, Any] | None) -> Json:
-    """The input schema of a tool: an object, and said so."""
+def tool_schema(parameters: Mapping[str, Any] | None) -> tuple[Json, bool]:
+    """The input schema of a tool, an object and said so; and whether it now allows more than it did.
+
+    The vendor refuses alternatives at the top: the properties of all of them are offered together (T28).
+    """
     if not parameters:
-        return {"type": "object", "properties": {}}
-    if parameters.get("type") == "object":
-        return dict(parameters)
-    return {**parameters, "type": "object"}
+        return {"type": "object", "properties": {}}, False
+    out: Json = {**rest(parameters, _COMBINING), "type": "object"}
+    branches = [branch for key in _COMBINING for branch in parameters.get(key) or ()]
+    offered = [found for branch in branches if isinstance(found := _properties(branch), Mapping)]
+    if offered:
+        named = {name: inner for found in offered for name, inner in found.items()}
+        out["properties"] = {**named, **(out.get("properties") or {})}
+    return out, any(key in parameters for key in _COMBINING)
+
+
+def _properties(branch: Any) -> Any:
+    return branch.get("properties") if isinstance(branch, Mapping) else None
 
 
 def constrained(schema: Any) -> tuple[Any, bool]:

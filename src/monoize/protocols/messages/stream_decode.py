@@ -50,6 +50,10 @@ from monoize.urp.extra_body import rest
 __all__ = ["MessagesStreamDecoder"]
 
 
+# What compatible servers leave out at the start of a block, because it is still empty.
+_EMPTY_BLOCKS: Mapping[str, Json] = {"text": {"text": ""}, "thinking": {"thinking": ""}}
+
+
 class _Open(msgspec.Struct):
     """A block between its start and its stop."""
 
@@ -80,7 +84,9 @@ class MessagesStreamDecoder(StreamDecoder):
             return Frame((), event)
         if not isinstance(wire, dict) or self._ended:
             return Frame((), event)
-        return Frame(tuple(self._read(wire.get("type") or event.name, wire)), event)
+        bare_error = "error" if wire.get("error") else None  # as routers write it
+        kind = wire.get("type") or event.name or bare_error
+        return Frame(tuple(self._read(kind, wire)), event)
 
     @override
     def finish(self) -> Frame:
@@ -133,14 +139,18 @@ class MessagesStreamDecoder(StreamDecoder):
     # --- blocks ---
 
     def _block_start(self, index: int | None, block: Json) -> list[UrpStreamEvent]:
-        part = part_of(block, self._ids) or provider_item(block, str(block.get("type")))
+        kind = str(block.get("type"))
+        part = part_of({**_EMPTY_BLOCKS.get(kind, {}), **block}, self._ids)
+        part = provider_item(block, kind) if part is None else part
         if isinstance(part, ToolCall):
             part = replace(part, arguments="")  # a start shows {} and the pieces follow
+        closed = self._block_stop(index)  # of a block whose own stop got lost
         opened = _Open(self._parts, part, dict(block), [], [])
         self._open[index] = opened
         self._parts += 1
-        # A native block is known only when it is complete.
-        return [] if isinstance(part, ProviderItem) else [self._part_start(opened, part)]
+        if isinstance(part, ProviderItem):
+            return closed  # a native block is known only when it is complete
+        return [*closed, self._part_start(opened, part)]
 
     def _part_start(self, opened: _Open, part: Part) -> PartStart:
         header = None if self._announced else Message(role=Role.ASSISTANT)
@@ -159,7 +169,7 @@ class MessagesStreamDecoder(StreamDecoder):
             return []
         change = self._change(opened, delta)
         if change is None:
-            return [_native(delta.get("type"), wire)]
+            return [*before, _native(delta.get("type"), wire)]
         return [*before, Delta(part_index=opened.part_index, delta=change)]
 
     def _change(self, opened: _Open, delta: Json) -> PartDelta | None:

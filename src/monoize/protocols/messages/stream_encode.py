@@ -28,6 +28,7 @@ from monoize.protocols.messages.response import stop_reason_of
 from monoize.protocols.messages.usage import delta_usage, wire_usage
 from monoize.urp import (
     ArgumentsDelta,
+    Citation,
     CitationDelta,
     Delta,
     EncryptedDelta,
@@ -51,6 +52,7 @@ from monoize.urp import (
     TextDelta,
     ToolCall,
     UrpStreamEvent,
+    Usage,
     WireEvent,
 )
 from monoize.urp.extra_body import flattened
@@ -69,6 +71,7 @@ class _Writing(msgspec.Struct):
     pieces: list[str] = []  # what was written, for a carrier
     held: list[str] = []  # arguments that are no JSON object from their first letter on
     holding: bool = False
+    early: list[Json] = []  # citations before the first word: a block for them alone would be empty
 
 
 class MessagesStreamEncoder(StreamEncoder):
@@ -81,6 +84,7 @@ class MessagesStreamEncoder(StreamEncoder):
         self._started = False
         self._over = False
         self._same = False
+        self._usage: Usage | None = None  # what the start said, in case the end says nothing
         self._calls = False
         self._refused = False
 
@@ -135,6 +139,7 @@ class MessagesStreamEncoder(StreamEncoder):
             return
         self._started = True
         self._same = start.origin == DIALECT
+        self._usage = start.usage
         message: Json = {
             "id": start.id or self.reply.ids.new("msg_"),
             "type": "message",
@@ -159,7 +164,7 @@ class MessagesStreamEncoder(StreamEncoder):
                 if part.content:
                     yield from self._grow_text(now, part.content)
                 for citation in part.citations if isinstance(part, Text) else ():
-                    yield from self._add(now, CitationDelta(citation=citation))
+                    yield from self._cite(now, citation)
             case Reasoning():
                 if part.content:
                     yield from self._grow_thinking(now, part.content)
@@ -185,10 +190,7 @@ class MessagesStreamEncoder(StreamEncoder):
             case ArgumentsDelta():
                 yield from self._grow_arguments(now, delta.arguments)
             case CitationDelta():
-                citation = shown(delta.citation, self.reply.losses)
-                if citation is not None:
-                    yield from self._start_block(now, text_block(""))
-                    yield self._delta({"type": "citations_delta", "citation": citation})
+                yield from self._cite(now, delta.citation)
             case SealDelta():
                 if isinstance(now.part, Text | Reasoning | ToolCall):
                     now.part = msgspec.structs.replace(now.part, seal=delta.seal, source=None)
@@ -200,9 +202,21 @@ class MessagesStreamEncoder(StreamEncoder):
             case _:
                 assert_never(delta)
 
+    def _cite(self, now: _Writing, citation: Citation) -> Iterator[Json]:
+        wire = shown(citation, self.reply.losses)
+        if wire is None:
+            return
+        cited: Json = {"type": "citations_delta", "citation": wire}
+        if now.open:
+            yield self._delta(cited)
+        else:
+            now.early.append(cited)
+
     def _grow_text(self, now: _Writing, text: str) -> Iterator[Json]:
         if text and isinstance(now.part, Text | Refusal):
             yield from self._start_block(now, text_block(""))
+            yield from map(self._delta, now.early)
+            now.early = []
             now.pieces = [text]  # only whether there was any
             yield self._delta({"type": "text_delta", "text": text})
 
@@ -229,6 +243,8 @@ class MessagesStreamEncoder(StreamEncoder):
     def _close_part(self, now: _Writing) -> Iterator[Json]:
         match now.part:
             case Text():
+                if now.early:
+                    self.reply.losses.drop("reply.citations")
                 yield from self._stop_block(now)
                 content = "".join(now.pieces)
                 sealed = msgspec.structs.replace(now.part, content=content)
@@ -253,7 +269,7 @@ class MessagesStreamEncoder(StreamEncoder):
         yield from self._stop_block(now)
 
     def _close_call(self, now: _Writing, part: ToolCall) -> Iterator[Json]:
-        if now.held:
+        if now.held or part.kind == "custom":  # a custom tool's empty text is its input too
             call = msgspec.structs.replace(part, arguments="".join(now.held))
             arguments = wirejson.dumps(input_of(as_function_arguments(call))).decode()
             yield self._delta({"type": "input_json_delta", "partial_json": arguments})
@@ -295,7 +311,7 @@ class MessagesStreamEncoder(StreamEncoder):
             "stop_sequence": finish.stop_sequence if finish is not None else None,
         }
         ended: Json = {"type": "message_delta", "delta": delta}
-        ended["usage"] = delta_usage(done.usage, same=self._same)
+        ended["usage"] = delta_usage(done.usage or self._usage, same=self._same)
         for key, value in done.extra_body.items() if self._same else ():
             (delta if key in _DELTA_FIELDS else ended).setdefault(key, value)
         yield ended

@@ -32,6 +32,9 @@ def thinking_of(
     reasoning = request.reasoning
     if reasoning is None:
         return Thinking()
+    if reasoning.source is not None and reasoning.source.protocol == DIALECT:
+        wire = reasoning.source.wire  # as the caller asked for it: not ours to round
+        return Thinking(wire["thinking"], wire["effort"])
     same = request.origin == DIALECT
     effort = _word(reasoning.effort, facts, losses, same=same)
     if reasoning.enabled is False or reasoning.effort == "none" or reasoning.budget == 0:

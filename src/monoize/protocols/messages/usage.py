@@ -9,7 +9,7 @@ from monoize.protocol import Json
 from monoize.urp import Usage
 from monoize.urp.extra_body import flattened, rest
 
-__all__ = ["delta_usage", "shown_tier", "tier_of", "usage_of", "wire_usage"]
+__all__ = ["delta_usage", "tier_of", "usage_of", "wire_usage"]
 
 _NAMED = frozenset({"input_tokens", "output_tokens", "service_tier"})
 _TIERS = {"standard": "default", "priority": "priority"}
@@ -45,7 +45,7 @@ def tier_of(wire: Any) -> str | None:
     return _TIERS.get(tier) if isinstance(tier, str) else None
 
 
-def shown_tier(tier: str | None) -> str | None:
+def _shown_tier(tier: str | None) -> str | None:
     return _SHOWN_TIERS.get(tier or "")
 
 
@@ -57,7 +57,7 @@ def wire_usage(usage: Usage | None, *, same: bool, tier: str | None = None) -> J
             "ephemeral_5m_input_tokens": max(0, (usage.cache_write or 0) - usage.cache_write_1h),
             "ephemeral_1h_input_tokens": usage.cache_write_1h,
         }
-    shown = shown_tier(tier)
+    shown = _shown_tier(tier)
     if shown is not None:
         wire["service_tier"] = shown
     return flattened(wire, usage.extra_body) if usage is not None and same else wire

@@ -27,7 +27,8 @@ class CallWriter(PartWriter):
         self._call = replace(part, arguments="")
         self._seal_due = part.seal
         # A function call to a custom tool: its text is known only when the arguments are complete.
-        self._unwraps = part.kind == "function" and declared is not None and declared.custom
+        is_declared_custom = declared is not None and declared.custom and not output.native
+        self._unwraps = part.kind == "function" and is_declared_custom
         self._custom = part.kind == "custom" or self._unwraps
         self._declared = declared
         self._pieces: list[str] = []
@@ -90,3 +91,9 @@ class CallWriter(PartWriter):
         self._event("done", **{"input" if self._custom else "arguments": payload})
         self.output.finish(self._index, self._item(payload, "completed"))
         self._write_seal()
+
+    @override
+    def abandon(self) -> None:
+        """No client may act on a call whose arguments were cut off, so nothing says that it is done."""
+        cut_off = "" if self._unwraps else "".join(self._pieces)
+        self.output.items[self._index] = self._item(cut_off, "incomplete")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
 
 from monoize.protocol import Reply
 from monoize.protocols.responses.call_writer import CallWriter
 from monoize.protocols.responses.output import Output, Owner
 from monoize.protocols.responses.skeleton import skeleton
-from monoize.protocols.responses.tools import called_tools
+from monoize.protocols.responses.tools import as_declared, called_tools
 from monoize.protocols.responses.usage import encode_status, encode_usage
 from monoize.protocols.responses.vocabulary import DIALECT, FAILURE_CODES, SERVICE_TIERS
 from monoize.protocols.responses.writers import (
@@ -41,6 +41,7 @@ from monoize.urp import (
     Text,
     ToolCall,
     ToolResult,
+    UrpStreamEvent,
 )
 
 __all__ = ["Composer"]
@@ -55,7 +56,7 @@ class Composer:
         self.response: dict[str, Any] = {}
         self._reply = reply
         self._output = Output(reply)
-        self._declared = called_tools(reply.request)
+        self._declared = called_tools(reply.request.tools or ())
         self._writers: dict[int, PartWriter] = {}
         self._ended = False
 
@@ -69,6 +70,13 @@ class Composer:
         self.response = skeleton(self._reply, event)
         self._output.emit("response.created", response=self.response)
         self._output.emit("response.in_progress", response=self.response)
+
+    def follow(self, events: Iterable[UrpStreamEvent]) -> None:
+        """The provider's own event goes out: remember who speaks and count, in case the stream breaks off."""
+        for event in events:
+            if isinstance(event, ResponseStart):
+                self.start(event)
+        self._output.skip()
 
     def part_start(self, event: PartStart) -> None:
         self._begin()
@@ -116,7 +124,7 @@ class Composer:
 
     def whole_item(self, item: Mapping[str, Any]) -> None:
         """An item that nobody touched: written as its provider wrote it."""
-        self._output.whole(item)
+        self._output.whole(as_declared(item, self._declared))
 
     def retire_all(self) -> None:
         self._output.retire()
@@ -162,7 +170,10 @@ class Composer:
         if self._ended:
             return
         self._ended = True
-        self._close()
+        self._begin()
+        for writer in self._writers.values():
+            writer.abandon()
+        self._output.retire()
         code = event.code or "server_error"
         error = {
             "type": event.type or "server_error",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from monoize.protocols._reading import object_at, refuse, text
+from monoize.protocols.responses.media import media_of
 from monoize.protocols.responses.vocabulary import CONTENT, DIALECT, source_of
 from monoize.urp import (
     Audio,
@@ -27,16 +27,13 @@ from monoize.urp.extra_body import flattened, rest
 
 __all__ = [
     "annotation",
-    "data_url",
     "decode_citation",
     "decode_content",
     "decode_logprobs",
     "decode_part",
     "logprob",
-    "media_url",
 ]
 
-_DATA_URL = re.compile(r"^data:([^;,]*)((?:;[^;,]*)*);base64,", re.IGNORECASE)
 _TEXT_FIELDS = frozenset({"type", "text", "annotations", "logprobs"})
 _MEDIA_TYPES = {".pdf": "application/pdf", ".txt": "text/plain", ".md": "text/markdown"}
 
@@ -116,28 +113,6 @@ def decode_logprobs(value: Any) -> tuple[Mapping[str, Any], ...] | None:
 
 
 # --- media ---------------------------------------------------------------------------------------
-
-
-def media_of(url: str) -> Media:
-    found = _DATA_URL.match(url)
-    if found is None:
-        return Url(url=url)
-    return Base64(data=url[found.end() :], media_type=found[1] or "application/octet-stream")
-
-
-def data_url(media: Base64) -> str:
-    return f"data:{media.media_type};base64,{media.data}"
-
-
-def media_url(media: Media) -> str | None:
-    """What stands in `image_url` or `file_url`; None when the file lies elsewhere."""
-    match media:
-        case Base64():
-            return data_url(media)
-        case Url() if media.url.startswith(("http://", "https://", "data:")):
-            return media.url
-        case _:
-            return None
 
 
 def _image(wire: Mapping[str, Any]) -> Image | None:

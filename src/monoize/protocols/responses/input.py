@@ -8,13 +8,13 @@ from typing import Any, assert_never
 from monoize.protocols._envelopes import envelopes
 from monoize.protocols._extras import nested
 from monoize.protocols._ids import shortened
-from monoize.protocols.responses.content import annotation, data_url, media_url
+from monoize.protocols.responses.content import annotation
+from monoize.protocols.responses.media import input_audio, input_file, input_image
+from monoize.protocols.responses.tools import called_tools
 from monoize.protocols.responses.vocabulary import CONTENT, DIALECT
 from monoize.urp import (
     Audio,
-    Base64,
     File,
-    FileId,
     Image,
     Losses,
     Message,
@@ -28,7 +28,6 @@ from monoize.urp import (
     Text,
     ToolCall,
     ToolResult,
-    Url,
     UrpRequest,
 )
 from monoize.urp.extra_body import flattened
@@ -37,12 +36,11 @@ __all__ = ["InputWriter", "leading_instructions"]
 
 _LONGEST_CALL_ID = 64  # T26
 _TAKEN_ON_PARTS = ("prompt_cache_breakpoint",)
-_NO_FILE = ("audio/", "video/")  # media that no content part of a request may hold
 
 
 def leading_instructions(messages: Sequence[Message]) -> tuple[str | None, int]:
-    """`instructions` and where the input begins: a first system message that is no input item is it."""
-    if not messages or messages[0].role is not Role.SYSTEM or _is_own(messages[0].source):
+    """`instructions` and where the input begins: a first system message that was no input item is it."""
+    if not messages or messages[0].role is not Role.SYSTEM or messages[0].envelope is not None:
         return None, 0
     parts = messages[0].parts
     texts = [part.content for part in parts if isinstance(part, Text) and not part.extra_body]
@@ -62,6 +60,7 @@ class InputWriter:
         self._messages = request.messages
         self._losses = losses
         self._same = request.origin == DIALECT
+        self._declared = called_tools(request.tools or ()) if self._same else {}
         self._custom_calls = {
             part.call_id
             for message in request.messages
@@ -106,9 +105,11 @@ class InputWriter:
         }
         return [self.with_extras(wire, message, path)]
 
-    def content(self, parts: Sequence[Part], path: str) -> list[Any]:
+    def content(self, parts: Sequence[Part], path: str, first: int = 0) -> list[Any]:
+        """`first`: the place of the first of these parts in its message."""
         written = [
-            self.input_part(part, f"{path}.parts[{index}]") for index, part in enumerate(parts)
+            self.input_part(part, f"{path}.parts[{index}]")
+            for index, part in enumerate(parts, start=first)
         ]
         return [wire for wire in written if wire is not None]
 
@@ -119,8 +120,7 @@ class InputWriter:
         if wire is None:
             self._losses.drop(path)
             return None
-        extra = nested(part.extra_body, path, self._losses, same=self._same, takes=_TAKEN_ON_PARTS)
-        return flattened(wire, extra)
+        return flattened(wire, self.part_extras(part, path))
 
     def _input_fields(self, part: Part, path: str) -> dict[str, Any] | None:
         match part:
@@ -130,11 +130,11 @@ class InputWriter:
             case Refusal():
                 return {"type": "input_text", "text": part.content}
             case Image():
-                return _image(part)
+                return input_image(part)
             case File():
-                return _file(part)
+                return input_file(part)
             case Audio():
-                return _audio(part) if self._same else None
+                return input_audio(part) if self._same else None
             case ProviderItem():
                 own = part.origin_protocol == DIALECT and part.item_type.startswith(CONTENT)
                 return dict(part.body) if own else None
@@ -176,16 +176,16 @@ class InputWriter:
             return ""
         if len(content) == 1 and isinstance(content[0], Text) and not content[0].extra_body:
             return content[0].content
-        written = [
-            self.input_part(part, f"{path}.parts[{index}]")
-            for index, part in enumerate(content, start=1)
-        ]
-        return [wire for wire in written if wire is not None] or ""
+        return self.content(content, path, first=1) or ""
 
     # --- shared ---
 
     def call_id(self, call_id: str) -> str:
         return call_id if self._same else shortened(call_id, _LONGEST_CALL_ID)
+
+    def tool_name(self, name: str) -> str:
+        """The caller's own name for a tool; its namespace is among the extra fields of the call."""
+        return self._declared[name].name if name in self._declared else name
 
     def with_extras(self, wire: dict[str, Any], message: Message, path: str) -> dict[str, Any]:
         if self._same and message.id is not None:
@@ -243,6 +243,8 @@ class _AssistantItems:
         if not isinstance(part, Reasoning):
             self._close_thoughts()
         match part:
+            case Text() if self._says_nothing(part):
+                pass
             case Text():
                 self._say(part, path, self._output_text(part, path))
             case Refusal():
@@ -259,10 +261,17 @@ class _AssistantItems:
                 self._items.append(part.body)
             case ProviderItem() if part.origin_protocol == DIALECT:
                 self._content.append(part.body)
+            case Image() | Audio() | File() if part.source is not None and _is_own(part.source):
+                self._content.append(part.source.wire)
             case Image() | Audio() | File() | ToolResult() | ProviderItem():
                 self._writer.drop(path)
             case _:
                 assert_never(part)
+
+    def _says_nothing(self, part: Text) -> bool:
+        """Chat callers write an empty text beside calls; xAI refuses an item that holds only that (T23)."""
+        is_alone = len(self._message.parts) == 1
+        return not (part.content or part.seal or is_alone or self._writer.same)
 
     def _say(self, part: Text | Refusal, path: str, wire: dict[str, Any]) -> None:
         if part.source is not None and _is_own(part.source):
@@ -304,7 +313,7 @@ class _AssistantItems:
         wire: dict[str, Any] = {
             "type": "function_call" if part.kind == "function" else "custom_tool_call",
             "call_id": self._writer.call_id(part.call_id),
-            "name": part.name,
+            "name": self._writer.tool_name(part.name),
         }
         if part.kind == "function":
             wire["arguments"] = part.arguments or "{}"
@@ -354,44 +363,3 @@ def _is_native_item(part: Part) -> bool:
         and part.origin_protocol == DIALECT
         and not part.item_type.startswith(CONTENT)
     )
-
-
-# --- media ---------------------------------------------------------------------------------------
-
-
-def _image(part: Image) -> dict[str, Any] | None:
-    wire: dict[str, Any] = {"type": "input_image", "detail": part.detail or "auto"}
-    if isinstance(part.media, FileId):
-        if part.media.protocol != DIALECT:
-            return None
-        return {**wire, "file_id": part.media.id}
-    url = media_url(part.media)
-    return None if url is None else {**wire, "image_url": url}
-
-
-def _file(part: File) -> dict[str, Any] | None:
-    wire: dict[str, Any] = {"type": "input_file"}
-    match part.media:
-        case FileId() as media:
-            return {**wire, "file_id": media.id} if media.protocol == DIALECT else None
-        case Base64() | Url() as media if (media.media_type or "").startswith(_NO_FILE):
-            return None
-        case Base64() as media:
-            name = part.filename or f"file.{_ending(media.media_type)}"
-            return {**wire, "filename": name, "file_data": data_url(media)}
-        case media:
-            url = media_url(media)
-            return None if url is None else {**wire, "file_url": url}
-
-
-def _ending(media_type: str) -> str:
-    return {"text/plain": "txt", "text/markdown": "md"}.get(
-        media_type, media_type.rpartition("/")[2].split(";")[0] or "bin"
-    )
-
-
-def _audio(part: Audio) -> dict[str, Any] | None:
-    if not isinstance(part.media, Base64):
-        return None
-    kind = part.media.media_type.removeprefix("audio/")
-    return {"type": "input_audio", "input_audio": {"data": part.media.data, "format": kind}}

@@ -23,7 +23,7 @@ from monoize.urp import (
 )
 from monoize.urp.extra_body import rest
 
-__all__ = ["argument_text", "decode_item", "decode_output_item", "provider_item", "reasoning_parts"]
+__all__ = ["argument_text", "decode_item", "decode_output_item"]
 
 # `status` is bookkeeping: written anew from what happened, never reported as lost.
 _MESSAGE_FIELDS = frozenset({"type", "role", "content", "id", "status"})
@@ -50,7 +50,7 @@ def decode_output_item(wire: Mapping[str, Any], ids: IdSource) -> Message:
     try:
         return decode_item(wire, "output", ids)
     except InvalidRequest:
-        return provider_item(wire)
+        return _provider_item(wire)
 
 
 def decode_item(value: Any, path: str, ids: IdSource | None = None) -> Message:
@@ -66,7 +66,7 @@ def decode_item(value: Any, path: str, ids: IdSource | None = None) -> Message:
         case "reasoning":
             return _reasoning(wire)
         case _:
-            return provider_item(wire)
+            return _provider_item(wire)
 
 
 def _kind(wire: Mapping[str, Any], path: str) -> str:
@@ -82,7 +82,7 @@ def _kind(wire: Mapping[str, Any], path: str) -> str:
     return refuse(path, "needs a `type` or a `role`")
 
 
-def provider_item(wire: Mapping[str, Any]) -> Message:
+def _provider_item(wire: Mapping[str, Any]) -> Message:
     kind = wire.get("type")
     source = source_of(wire)
     part = ProviderItem(
@@ -162,15 +162,15 @@ def _output(wire: Mapping[str, Any], path: str, kind: str) -> Message:
 
 
 def _reasoning(wire: Mapping[str, Any]) -> Message:
-    parts: list[Part] = [*reasoning_parts(wire)]
+    parts: list[Part] = [*_reasoning_parts(wire)]
     if isinstance(wire.get("encrypted_content"), str) and wire["encrypted_content"]:
         parts.append(ReasoningEncrypted(protocol=DIALECT, data=wire))
     if not parts:  # only its id means something, and only to the server that keeps it
-        return provider_item(wire)
+        return _provider_item(wire)
     return Message(role=Role.ASSISTANT, parts=tuple(parts), id=_id(wire), source=source_of(wire))
 
 
-def reasoning_parts(wire: Mapping[str, Any]) -> list[Reasoning]:
+def _reasoning_parts(wire: Mapping[str, Any]) -> list[Reasoning]:
     found = []
     for field, kind in (("summary", "summary"), ("content", "text")):
         entries = wire.get(field)

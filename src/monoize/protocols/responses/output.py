@@ -11,7 +11,7 @@ from monoize.protocol import Reply
 from monoize.protocols.responses.vocabulary import MINTED_REASONING
 from monoize.urp import EMPTY, Message
 
-__all__ = ["Growing", "GrowingMessage", "GrowingReasoning", "Output", "Owner"]
+__all__ = ["GrowingMessage", "GrowingReasoning", "Output", "Owner"]
 
 Owner: TypeAlias = int  # the URP message that a part belongs to
 
@@ -26,7 +26,7 @@ class Output:
         self.headers: dict[Owner, Message] = {}
         self._events: list[dict[str, Any]] = []
         self._next_number = 0
-        self._growing: list[Growing] = []
+        self._growing: list[_Growing] = []
         self._used_ids: set[str] = set()
 
     # --- events ---
@@ -34,6 +34,11 @@ class Output:
     def emit(self, kind: str, **fields: Any) -> None:
         self._events.append({"type": kind, "sequence_number": self._next_number, **fields})
         self._next_number += 1
+
+    def skip(self) -> None:
+        """One event was written by somebody else, in place of those that wait here."""
+        self._next_number += 1 - len(self._events)
+        self._events = []
 
     def drain(self) -> list[dict[str, Any]]:
         events, self._events = self._events, []
@@ -105,7 +110,7 @@ class Output:
         self._growing = [item for item in self._growing if not item.finished]
 
 
-class Growing:
+class _Growing:
     """An item made of parts."""
 
     def __init__(self, output: Output, owner: Owner, prefix: str) -> None:
@@ -143,7 +148,7 @@ class Growing:
         return {"item_id": self.id, "output_index": self.index}
 
 
-class GrowingMessage(Growing):
+class GrowingMessage(_Growing):
     def __init__(self, output: Output, owner: Owner) -> None:
         super().__init__(output, owner, "msg_")
         self._content: list[Mapping[str, Any]] = []
@@ -180,7 +185,7 @@ class GrowingMessage(Growing):
         }
 
 
-class GrowingReasoning(Growing):
+class GrowingReasoning(_Growing):
     def __init__(self, output: Output, owner: Owner) -> None:
         super().__init__(output, owner, MINTED_REASONING)
         self.parts: dict[str, list[Mapping[str, Any]]] = {"summary": [], "content": []}

@@ -61,7 +61,6 @@ _ARGUMENTS = {
     "response.custom_tool_call_input": "input",
 }
 _ANNOTATIONS = ("response.output_text.annotation.added", "response.output_text_annotation.added")
-_PLAIN = ("message", "reasoning", "function_call", "custom_tool_call")
 
 
 class ItemReader:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from monoize.protocols._reading import (
     boolean,
     integer,
@@ -15,7 +17,13 @@ from monoize.protocols._reading import (
     text,
 )
 from monoize.protocols.responses.items import decode_item
-from monoize.protocols.responses.tools import decode_choice, decode_tools, inner_tools
+from monoize.protocols.responses.tools import (
+    decode_choice,
+    decode_tools,
+    flat_names,
+    inner_tools,
+    namespace_of,
+)
 from monoize.protocols.responses.vocabulary import (
     DIALECT,
     EFFORT_IN,
@@ -54,7 +62,9 @@ def decode_request(
 ) -> UrpRequest:
     name = model or text(body, "model") or refuse("model", "is required")
     items = _items(body)
-    history = _History()
+    tools = _tools(body, items)
+    renamed = flat_names(tools or ())
+    history = _History(renamed)
     for index, item in enumerate(items):
         history.add(item, f"input[{index}]")
     settings = optional_object(body, "text") or {}
@@ -74,8 +84,10 @@ def decode_request(
         metadata=optional_object(body, "metadata"),
         service_tier=text(body, "service_tier"),
         reasoning=_reasoning(body),
-        tools=_tools(body, items),
-        tool_choice=None if body.get("tool_choice") is None else decode_choice(body["tool_choice"]),
+        tools=tools,
+        tool_choice=None
+        if body.get("tool_choice") is None
+        else decode_choice(body["tool_choice"], renamed),
         response_format=_format(settings),
         origin=DIALECT,
         inherited=frozenset(extra) & KNOWN,
@@ -108,6 +120,8 @@ def _instructions(body: Mapping[str, Any]) -> tuple[Message, ...]:
 def _extra(body: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """What became no named field, and known fields that are null (T34)."""
     extra = {key: value for key, value in body.items() if value is None or key not in NAMED}
+    if body.get("stream") is False:
+        extra["stream"] = False  # false and absent differ in a request written anew (T34)
     if settings.get("verbosity") is not None:
         extra["verbosity"] = settings["verbosity"]  # Chat has it at the top level
     others = {
@@ -173,15 +187,19 @@ def _format(settings: Mapping[str, Any]) -> ResponseFormat | None:
 class _History:
     """The items of a request; carriers among them become what they carry (T19, T20)."""
 
-    def __init__(self) -> None:
+    def __init__(self, renamed: Mapping[tuple[str | None, str], str]) -> None:
         self.carried = False
+        self._renamed = renamed  # tools that other providers know under a longer name
         self._messages: list[Message] = []
         self._seals: dict[str, Seal] = {}
 
     def add(self, item: Any, path: str) -> None:
         carried = _carried(item)
         if carried is None and not _is_minted(item):
-            self._messages.append(decode_item(item, path))
+            message = self._with_flat_name(decode_item(item, path))
+            if message.role is Role.SYSTEM:  # its number tells it from `instructions` when changed
+                message = msgspec.structs.replace(message, envelope=len(self._messages))
+            self._messages.append(message)
             return
         self.carried = True
         match carried:
@@ -194,6 +212,16 @@ class _History:
             case None:
                 # Monoize made this id: no server has the item, but its words may still travel.
                 self._messages.append(replace(decode_item(item, path), id=None))
+
+    def _with_flat_name(self, message: Message) -> Message:
+        """A call under the name by which its tool is declared to providers of other protocols."""
+        call = message.parts[0] if self._renamed and message.parts else None
+        if not isinstance(call, ToolCall):
+            return message
+        name = self._renamed.get((namespace_of(call.extra_body), call.name), call.name)
+        # not `replace`: for a Responses provider nothing has changed
+        named = msgspec.structs.replace(call, name=name)
+        return msgspec.structs.replace(message, parts=(named,))
 
     def messages(self) -> list[Message]:
         if not self._seals:

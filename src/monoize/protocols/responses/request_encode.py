@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any, assert_never
 
 from monoize.errors import UnsupportedByTarget
@@ -17,13 +18,18 @@ from monoize.protocols.responses.vocabulary import (
     EFFORT_OUT,
     ENCRYPTED_REASONING,
     LOGPROBS,
+    NOT_THINKING_MODELS,
     SERVICE_TIERS,
+    SWITCHABLE_MODELS,
     TAKES,
+    THINKING_MODELS,
 )
 from monoize.urp import (
     JsonObjectFormat,
     JsonSchemaFormat,
     Losses,
+    Part,
+    ReasoningEncrypted,
     ReasoningSettings,
     TextFormat,
     UrpRequest,
@@ -35,6 +41,7 @@ __all__ = ["encode_request", "encode_settings"]
 _UNSAYABLE = ("top_k", "stop", "seed", "frequency_penalty", "presence_penalty")
 _FEWEST_TOKENS = 16  # the vendor refuses a lower limit
 _THINKS = "medium"
+_OFF = "none"
 _ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -64,7 +71,7 @@ def encode_settings(request: UrpRequest, losses: Losses) -> dict[str, Any]:
         "top_p": request.top_p,
         "max_output_tokens": _limit(request, losses, same=same),
         "top_logprobs": request.top_logprobs,
-        "reasoning": _reasoning(request.reasoning, losses, same=same),
+        "reasoning": _reasoning(request, losses, same=same),
         "tools": tools,
         "tool_choice": encode_choice(request, tools, losses),
         "parallel_tool_calls": request.parallel_tool_calls,
@@ -92,30 +99,39 @@ def _limit(request: UrpRequest, losses: Losses, *, same: bool) -> int | None:
     return _FEWEST_TOKENS
 
 
-def _reasoning(
-    settings: ReasoningSettings | None, losses: Losses, *, same: bool
-) -> dict[str, Any] | None:
+def _reasoning(request: UrpRequest, losses: Losses, *, same: bool) -> dict[str, Any] | None:
+    settings = request.reasoning
     if settings is None:
         return None
     if settings.source is not None and settings.source.protocol == DIALECT:
         return dict(settings.source.wire)
     wire: dict[str, Any] = {}
-    effort = settings.effort
-    if effort is None and settings.enabled is False:
-        effort = "none"
-    if effort is None and settings.budget is not None:
-        effort = effort_for(settings.budget)
-        losses.drop("reasoning.budget")
-    if effort is None and settings.enabled:
-        effort = (
-            _THINKS  # "think", without a word on how hard: some models here do not by themselves
-        )
+    effort = _effort(settings)
     if effort is not None:
         wire["effort"] = EFFORT_OUT.get(effort, effort)
-    if settings.summary not in (None, "none"):
+    elif _is_switched_off(settings) and _matches(request.model, SWITCHABLE_MODELS):
+        wire["effort"] = _OFF
+    elif _is_switched_off(settings):
+        losses.drop("reasoning")
+    if settings.effort is None and settings.budget:
+        losses.drop("reasoning.budget")
+    if settings.summary not in (None, _OFF):
         wire["summary"] = settings.summary
     extra = nested(settings.extra_body, "reasoning", losses, same=same)
     return flattened(wire, extra) or None
+
+
+def _is_switched_off(settings: ReasoningSettings) -> bool:
+    return settings.enabled is False or settings.budget == 0
+
+
+def _effort(settings: ReasoningSettings) -> str | None:
+    if settings.effort is not None or _is_switched_off(settings):
+        return settings.effort
+    if settings.budget is not None:
+        return effort_for(settings.budget)
+    # "think", without a word on how hard: some models here do not by themselves
+    return _THINKS if settings.enabled else None
 
 
 def _text(
@@ -184,9 +200,33 @@ def _tier(request: UrpRequest, losses: Losses, *, same: bool) -> str | None:
 def _include(request: UrpRequest, extra: dict[str, Any], *, same: bool) -> list[Any] | None:
     asked = extra.get("include") if same else None
     include = list(asked) if isinstance(asked, list) else []
-    if not same:
+    if not same and _thinks(request):
         include.append(ENCRYPTED_REASONING)
     wants_logprobs = request.logprobs or (request.top_logprobs and not same)
     if wants_logprobs and LOGPROBS not in include:
         include.append(LOGPROBS)
     return include or None
+
+
+def _thinks(request: UrpRequest) -> bool:
+    """Whether the model thinks: the caller asks for it, it has done so before, or it is known for it."""
+    settings = request.reasoning or ReasoningSettings()
+    effort = _effort(settings)
+    if effort == _OFF or (effort is None and _is_switched_off(settings)):
+        return False
+    if effort is not None or settings.summary not in (None, _OFF):
+        return True
+    if any(_is_sealed_here(part) for message in request.messages for part in message.parts):
+        return True
+    is_family = _matches(request.model, THINKING_MODELS)
+    return is_family and not _matches(request.model, NOT_THINKING_MODELS)
+
+
+def _is_sealed_here(part: Part) -> bool:
+    return isinstance(part, ReasoningEncrypted) and part.protocol == DIALECT
+
+
+def _matches(model: str, globs: tuple[str, ...]) -> bool:
+    """Whether a model is of one of the families, also fine-tuned or with its vendor before its name."""
+    name = model.lower().rpartition("/")[2].removeprefix("ft:")
+    return any(fnmatchcase(name, glob) for glob in globs)

@@ -9,6 +9,7 @@ from monoize.clock import IdSource
 from monoize.protocol import Reply
 from monoize.protocols.responses.composer import Composer
 from monoize.protocols.responses.items import decode_output_item
+from monoize.protocols.responses.tools import as_declared, called_tools
 from monoize.protocols.responses.usage import decode_finish, decode_usage, has_calls, seconds
 from monoize.protocols.responses.vocabulary import DIALECT, source_of
 from monoize.urp import (
@@ -25,7 +26,7 @@ from monoize.urp import (
 )
 from monoize.urp.extra_body import rest
 
-__all__ = ["RESPONSE_FIELDS", "decode_response", "encode_response"]
+__all__ = ["RESPONSE_FIELDS", "decode_response", "encode_response", "with_namespaces"]
 
 RESPONSE_FIELDS = frozenset(
     {
@@ -49,7 +50,9 @@ def decode_response(body: Mapping[str, Any], ids: IdSource) -> UrpResponse:
     messages = tuple(message for message in decoded if message.parts)
     id_, model, tier = body.get("id"), body.get("model"), body.get("service_tier")
     finish = decode_finish(body, has_calls=has_calls(messages))
-    is_reply = isinstance(output, list) or "status" in body
+    # a failure without any output is no answer, whatever the HTTP status said (T15)
+    has_failed = body.get("status") == "failed" and body.get("error") and not messages
+    is_reply = (isinstance(output, list) or "status" in body) and not has_failed
     return UrpResponse(
         id=id_ if isinstance(id_, str) else "",
         model=model if isinstance(model, str) else "",
@@ -66,7 +69,7 @@ def decode_response(body: Mapping[str, Any], ids: IdSource) -> UrpResponse:
 def encode_response(response: UrpResponse, reply: Reply) -> dict[str, Any]:
     """The last object of the stream that this reply would have been: one path for both modes."""
     if response.source is not None and response.source.protocol == DIALECT:
-        return {**response.source.wire, "model": reply.model}
+        return with_namespaces({**response.source.wire, "model": reply.model}, reply)
     composer = Composer(reply)
     composer.start(
         ResponseStart(
@@ -90,6 +93,14 @@ def encode_response(response: UrpResponse, reply: Reply) -> dict[str, Any]:
         )
     )
     return composer.response
+
+
+def with_namespaces(response: dict[str, Any], reply: Reply) -> dict[str, Any]:
+    """A provider's own reply, with the namespaces of the tools that it calls."""
+    declared, output = called_tools(reply.request.tools or ()), response.get("output")
+    if not isinstance(output, list) or not any(tool.namespace for tool in declared.values()):
+        return response
+    return {**response, "output": [as_declared(item, declared) for item in output]}
 
 
 def _write(composer: Composer, choice: int, message: Message) -> None:

@@ -13,7 +13,8 @@ from monoize.protocol import Reply, StreamDecoder, StreamEncoder
 from monoize.protocols.responses.composer import Composer
 from monoize.protocols.responses.error import stream_error
 from monoize.protocols.responses.reading import ItemReader
-from monoize.protocols.responses.response import RESPONSE_FIELDS
+from monoize.protocols.responses.response import RESPONSE_FIELDS, with_namespaces
+from monoize.protocols.responses.tools import as_declared, called_tools
 from monoize.protocols.responses.usage import decode_finish, decode_usage, seconds
 from monoize.protocols.responses.vocabulary import DIALECT
 from monoize.urp import (
@@ -59,11 +60,8 @@ class ResponsesDecoder(StreamDecoder):
         return Frame((Error(message=message, code="stream_truncated"),))
 
     def _events(self, event: WireEvent) -> Iterable[UrpStreamEvent]:
-        try:
-            payload = wirejson.loads(event.data)
-        except wirejson.JsonError:
-            payload = None
-        if not isinstance(payload, dict):
+        payload = _object(event.data)
+        if not payload:
             return [_native(event.name or "unknown", event.data)]
         kind = payload.get("type")
         if not isinstance(kind, str):
@@ -122,6 +120,15 @@ class ResponsesDecoder(StreamDecoder):
         return [error]
 
 
+def _object(data: str) -> dict[str, Any]:
+    """The payload of an event; empty where it is none."""
+    try:
+        payload = wirejson.loads(data)
+    except wirejson.JsonError:
+        payload = None
+    return payload if isinstance(payload, dict) else {}
+
+
 def _native(kind: str, body: Any) -> ProviderEvent:
     return ProviderEvent(origin_protocol=DIALECT, event_type=kind, body=body)
 
@@ -130,6 +137,28 @@ class ResponsesEncoder(StreamEncoder):
     def __init__(self, reply: Reply) -> None:
         super().__init__(reply, MODEL_PATHS)
         self._composer = Composer(reply)
+        declared = called_tools(reply.request.tools or ())
+        self._declared = declared if any(tool.namespace for tool in declared.values()) else {}
+
+    @override
+    def replay(self, frame: Frame) -> list[WireEvent]:
+        self._composer.follow(frame.events)
+        events = super().replay(frame)
+        return [self._with_namespaces(event) for event in events] if self._declared else events
+
+    def _with_namespaces(self, event: WireEvent) -> WireEvent:
+        """The provider's own event, with the namespace of the tool that it calls."""
+        if '_call"' not in event.data:
+            return event
+        payload = _object(event.data)
+        changed = dict(payload)
+        if "item" in payload:
+            changed["item"] = as_declared(payload["item"], self._declared)
+        if isinstance(payload.get("response"), dict):
+            changed["response"] = with_namespaces(payload["response"], self.reply)
+        if changed == payload:
+            return event
+        return WireEvent(wirejson.dumps(changed).decode(), event.name)
 
     @override
     def event(self, event: UrpStreamEvent) -> list[WireEvent]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from monoize.protocols._extras import nested
 from monoize.protocols._reading import (
     boolean,
@@ -22,12 +24,15 @@ from monoize.urp.extra_body import flattened, rest
 
 __all__ = [
     "CalledTool",
+    "as_declared",
     "called_tools",
     "decode_choice",
     "decode_tools",
     "encode_choice",
     "encode_tools",
+    "flat_names",
     "inner_tools",
+    "namespace_of",
 ]
 
 _FUNCTION_FIELDS = ("type", "name", "description", "parameters", "strict")
@@ -37,6 +42,7 @@ _NO_ARGUMENTS = {"type": "object", "properties": {}}
 _TOOL_ITEMS = ("additional_tools", "tool_search_output")
 # The span of a tool that stands inside another wire object: whoever writes that object writes the tool too.
 _INSIDE = 0
+_CALLS = ("function_call", "custom_tool_call")
 
 
 # --- decode --------------------------------------------------------------------------------------
@@ -108,24 +114,10 @@ def inner_tools(tools: Sequence[Tool], items: Sequence[Any]) -> tuple[Tool, ...]
         if name in taken:
             continue
         taken.add(name)
-        inside = _function if wire["type"] == "function" else _tool
-        tool = inside({**wire, "name": name}, "tools")
+        tool = _tool({**wire, "name": name}, "tools")
         origin = Source(DIALECT, {"namespace": namespace, "name": wire["name"]}, _INSIDE)
-        found.append(_with_source(tool, origin))
+        found.append(msgspec.structs.replace(tool, source=origin))
     return tuple(found)
-
-
-def _with_source(tool: Tool, source: Source) -> Tool:
-    return Tool(
-        kind=tool.kind,
-        name=tool.name,
-        description=tool.description,
-        parameters=tool.parameters,
-        strict=tool.strict,
-        body=tool.body,
-        extra_body=tool.extra_body,
-        source=source,
-    )
 
 
 def _nested_wires(
@@ -152,13 +144,15 @@ def _callable(wire: Any) -> bool:
         isinstance(wire, dict)
         and wire.get("type") in ("function", "custom")
         and isinstance(wire.get("name"), str)
+        and wire["name"] != ""
         and isinstance(wire.get("parameters"), dict | None)
         and isinstance(wire.get("description"), str | None)
         and isinstance(wire.get("strict"), bool | None)
     )
 
 
-def decode_choice(value: Any) -> ToolChoice:
+def decode_choice(value: Any, renamed: Mapping[tuple[str | None, str], str]) -> ToolChoice:
+    """`renamed`: see `flat_names`."""
     if isinstance(value, str):
         if value not in ("auto", "none", "required"):
             return ToolChoice(mode="provider", body=value, protocol=DIALECT)
@@ -166,21 +160,31 @@ def decode_choice(value: Any) -> ToolChoice:
     wire = object_at(value, "tool_choice")
     match wire.get("type"):
         case "function" | "custom" if isinstance(wire.get("name"), str):
-            return ToolChoice(mode="named", names=(wire["name"],), source=source_of(wire))
-        case "allowed_tools":
-            names = [
-                tool.get("name")
-                for tool in items_at(wire, "tools", "tool_choice")
-                if isinstance(tool, dict) and tool.get("type") in ("function", "custom")
-            ]
+            name = _flat_name(wire, renamed)
+            return ToolChoice(mode="named", names=(name,), source=source_of(wire))
+        case "allowed_tools" if names := tuple(
+            _flat_name(tool, renamed)
+            for tool in items_at(wire, "tools", "tool_choice")
+            if _is_reference(tool)
+        ):
             return ToolChoice(
                 mode="allowed",
-                names=tuple(name for name in names if isinstance(name, str)),
+                names=names,
                 required=wire.get("mode") == "required",
                 source=source_of(wire),
             )
         case _:
             return ToolChoice(mode="provider", body=wire, protocol=DIALECT, source=source_of(wire))
+
+
+def _is_reference(tool: Any) -> bool:
+    is_client_tool = isinstance(tool, dict) and tool.get("type") in ("function", "custom")
+    return is_client_tool and isinstance(tool.get("name"), str)
+
+
+def _flat_name(wire: Mapping[str, Any], renamed: Mapping[tuple[str | None, str], str]) -> str:
+    name: str = wire["name"]
+    return renamed.get((namespace_of(wire), name), name)
 
 
 # --- encode --------------------------------------------------------------------------------------
@@ -287,16 +291,40 @@ class CalledTool(NamedTuple):
     namespace: str | None
 
 
-def called_tools(request: UrpRequest) -> dict[str, CalledTool]:
+def called_tools(tools: Sequence[Tool]) -> dict[str, CalledTool]:
     """By the name under which a provider of another protocol was told about the tool."""
     found = {}
-    for tool in request.tools or ():
+    for tool in tools:
         if tool.kind == "provider":
             continue
         inside = tool.source.wire if tool.source is not None and _is_inside(tool) else {}
         found[tool.name] = CalledTool(
             name=inside.get("name", tool.name),
             custom=tool.kind == "custom",
-            namespace=inside.get("namespace"),
+            namespace=inside.get("namespace") or namespace_of(tool.extra_body),
         )
     return found
+
+
+def namespace_of(wire: Mapping[str, Any]) -> str | None:
+    found = wire.get("namespace")
+    return found if isinstance(found, str) and found else None
+
+
+def flat_names(tools: Sequence[Tool]) -> dict[tuple[str | None, str], str]:
+    """Namespace and name of the tools that other providers know under a longer name."""
+    return {
+        (called.namespace, called.name): flat
+        for flat, called in called_tools(tools).items()
+        if flat != called.name
+    }
+
+
+def as_declared(item: Any, declared: Mapping[str, CalledTool]) -> Any:
+    """An item with the namespace of the tool that it calls; xAI cannot say it, and callers need it."""
+    if not isinstance(item, dict) or item.get("type") not in _CALLS or "namespace" in item:
+        return item
+    called = declared.get(str(item.get("name")))
+    if called is None or called.namespace is None:
+        return item
+    return {**item, "name": called.name, "namespace": called.namespace}

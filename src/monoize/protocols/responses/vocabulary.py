@@ -18,8 +18,11 @@ __all__ = [
     "LOGPROBS",
     "MINTED_REASONING",
     "NAMED",
+    "NOT_THINKING_MODELS",
     "SERVICE_TIERS",
+    "SWITCHABLE_MODELS",
     "TAKES",
+    "THINKING_MODELS",
     "source_of",
 ]
 
@@ -32,6 +35,13 @@ CONTENT = "message.content."
 MINTED_REASONING = "rs_mz_"
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
+
+# Models that think unasked, so that a next turn needs their sealed thoughts. Asked for those, OpenAI's other models
+# answer 400 and xAI's do not mind.
+THINKING_MODELS = ("o[1-9]*", "gpt-[5-9]*", "codex-*", "gpt-oss*", "grok-*")
+NOT_THINKING_MODELS = ("*-chat", "*-chat-*")
+# Models that take the effort `none`; the others refuse it.
+SWITCHABLE_MODELS = ("gpt-5.[1-9]*", "gpt-[6-9]*")
 LOGPROBS = "message.output_text.logprobs"
 
 # Top-level fields that become named URP fields (or messages).
@@ -59,6 +69,7 @@ NAMED = frozenset(
 # Every top-level field of this protocol; elsewhere they are reported, not sent (ARCHITECTURE, extra_body).
 KNOWN = NAMED | {
     "background",
+    "client_metadata",  # Codex
     "context_management",
     "conversation",
     "include",

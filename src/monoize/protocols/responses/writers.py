@@ -12,6 +12,7 @@ from monoize.protocols.responses.output import GrowingMessage, GrowingReasoning,
 from monoize.protocols.responses.vocabulary import CONTENT, DIALECT
 from monoize.urp import (
     Base64,
+    Citation,
     CitationDelta,
     EncryptedDelta,
     Image,
@@ -57,6 +58,10 @@ class PartWriter:
     def done(self) -> None:
         raise NotImplementedError
 
+    def abandon(self) -> None:
+        """The reply fails before the part is complete: what was said of it stands."""
+        self.done()
+
 
 class LostWriter(PartWriter):
     """A part that this protocol's replies have no place for."""
@@ -80,6 +85,7 @@ class TextWriter(PartWriter):
         self._pieces: list[str] = []
         self._length = 0
         self._annotations: list[Mapping[str, Any]] = []
+        self._citations_due: list[Citation] = []  # of the whole text, whose length is not known yet
         self._logprobs: list[Mapping[str, Any]] = []
         self._item: GrowingMessage | None = None
         self._index = 0
@@ -93,8 +99,10 @@ class TextWriter(PartWriter):
         match delta:
             case TextDelta() if delta.content or delta.logprobs:
                 self._say(delta.content, delta.logprobs)
+            case CitationDelta() if delta.citation.end is None and not self.output.native:
+                self._citations_due.append(delta.citation)
             case CitationDelta():
-                self._cite(delta)
+                self._cite(delta.citation)
             case SealDelta():
                 self._seal = delta.seal
             case _:
@@ -125,9 +133,9 @@ class TextWriter(PartWriter):
         self._logprobs += tokens
         self._event("response.output_text.delta", item, delta=content, logprobs=tokens)
 
-    def _cite(self, delta: CitationDelta) -> None:
+    def _cite(self, citation: Citation) -> None:
         losses, native = self.output.reply.losses, self.output.native
-        found = annotation(delta.citation, self._length, losses, native=native)
+        found = annotation(citation, self._length, losses, native=native)
         if found is None:
             return
         item = self._open()
@@ -144,6 +152,8 @@ class TextWriter(PartWriter):
 
     @override
     def done(self) -> None:
+        for citation in self._citations_due:
+            self._cite(citation)
         seal = self._seal if self._seal is not None and self._seal.protocol != DIALECT else None
         if self._item is None and (seal is not None or not self.output.native):
             if seal is not None:

@@ -156,10 +156,6 @@ def test_a_rebuilt_message_keeps_its_untouched_parts(wire):
         ),
         ({"messages": [{"role": "user", "content": [{"type": "file"}]}]}, "messages[0].content[0]"),
         (
-            {"messages": [{"role": "user", "content": [{"type": "file", "file": {}}]}]},
-            "messages[0].content[0]",
-        ),
-        (
             {"messages": [{"role": "user", "content": [{"type": "video_url"}]}]},
             "messages[0].content[0]",
         ),
@@ -484,7 +480,25 @@ def test_sampling_settings_have_their_names():
     assert (request.logprobs, request.top_logprobs) == (True, 3)
     assert request.parallel_tool_calls is False
     assert (request.user, request.metadata, request.service_tier) == ("u", {"a": "b"}, "flex")
-    assert request.extra_body == {}
+    assert request.extra_body == {"stop": None}  # it was no list
+
+
+def test_a_file_in_a_dialects_own_form_is_kept_as_it_is():
+    wire = {"type": "file", "file": {"url": "https://e.com/a.pdf"}}
+    request = decode(messages=[{"role": "user", "content": [wire]}])
+    assert bare(request.messages[0].parts) == (
+        ProviderItem(origin_protocol="chat_completion", item_type="file", body=wire),
+    )
+
+
+@pytest.mark.spec("T25")
+@pytest.mark.parametrize(
+    ("role", "call_id"), [("tool", "call_msg0"), ("function", "call_legacy_0")]
+)
+def test_a_result_that_answers_nothing_keeps_its_role(role, call_id):
+    message = {"role": role, "content": "1", **({"name": "f"} if role == "function" else {})}
+    request = decode(messages=[message])
+    assert request.messages[0].parts[0].call_id == call_id
 
 
 @pytest.mark.spec("T34", "DEC-2")

@@ -3,6 +3,7 @@
 import pytest
 
 from monoize.errors import UnsupportedByTarget
+from monoize.protocol import protocol
 from monoize.protocols.chat_completion import PROTOCOL
 from monoize.urp import (
     Audio,
@@ -128,6 +129,24 @@ def test_a_changed_request_keeps_everything_else():
     assert dropped == ()
 
 
+@pytest.mark.spec("T34")
+@pytest.mark.parametrize(
+    "fields", [{"stream": False}, {"stream": None}, {"stop": "end"}, {"stop": ["end"]}, {}]
+)
+def test_a_changed_request_keeps_the_callers_own_way_of_saying_it(fields):
+    out, _ = encode(replace(decoded(**fields), n=1))
+    assert {key: out[key] for key in ("stream", "stop") if key in out} == fields
+    losses = Losses()
+    protocol("messages").encode_request(decoded(**fields), losses)
+    assert losses.dropped == ()
+
+
+def test_what_a_transform_sets_wins_over_what_the_caller_wrote():
+    request = decoded(stream=False, stop="end")
+    out, _ = encode(replace(request, stream=True, stop=("a", "b")))
+    assert (out["stream"], out["stop"]) == (True, ["a", "b"])
+
+
 def test_a_null_beside_the_other_spelling_is_not_taken_for_it():
     out, _ = encode(replace(decoded(max_completion_tokens=5, max_tokens=None), n=1))
     assert out["max_completion_tokens"] == 5
@@ -163,6 +182,13 @@ def test_changed_messages_are_written_in_the_callers_own_form():
     assert dropped == ()
 
 
+def test_reasoning_that_the_caller_wrote_twice_is_written_twice():
+    said_twice = {"role": "assistant", "content": "a", "reasoning_content": "r", "reasoning": "r"}
+    request = decoded(messages=[said_twice])
+    out, _ = encode(replace(request, messages=tuple(map(replace, request.messages))))
+    assert out["messages"] == [said_twice]
+
+
 def test_old_functions_stay_old():
     messages = [
         {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
@@ -173,6 +199,19 @@ def test_old_functions_stay_old():
     out, _ = encode(replace(request, messages=touched))
     assert out["messages"] == messages
     assert (out["functions"], out["function_call"]) == ([{"name": "f"}], {"name": "f"})
+
+
+def test_a_changed_old_function_stays_old_and_one_beside_a_new_tool_becomes_new():
+    request = decoded(functions=[{"name": "f", "odd": 1}])
+    described = tuple(replace(tool, description="d") for tool in request.tools)
+    out, _ = encode(replace(request, tools=described))
+    assert out["functions"] == [{"name": "f", "description": "d", "odd": 1}]
+    out, _ = encode(replace(request, tools=(*described, Tool(name="g"))))
+    assert "functions" not in out
+    assert out["tools"] == [
+        {"type": "function", "function": {"name": "f", "description": "d", "odd": 1}},
+        {"type": "function", "function": {"name": "g"}},
+    ]
     out, _ = encode(replace(request, tool_choice=ToolChoice(mode="named", names=("g",))))
     assert out["function_call"] == {"name": "g"}
     out, _ = encode(replace(request, tool_choice=ToolChoice(mode="auto")))
@@ -333,11 +372,24 @@ def test_neighbours_of_one_turn_become_one_message():
             "refusal": "no!",
             "tool_calls": [
                 {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}},
-                {"id": "d", "type": "custom", "custom": {"name": "g", "input": "x"}},
+                {
+                    "id": "d",
+                    "type": "function",
+                    "function": {"name": "g", "arguments": '{"input":"x"}'},
+                },
             ],
         }
     ]
     assert dropped == ()
+
+
+def test_a_message_of_which_nothing_can_be_said_is_left_out():
+    box = ProviderItem(origin_protocol="responses", item_type="additional_tools", body={})
+    messages, dropped = history(
+        said(box, role=Role.DEVELOPER), said(Text(content=""), role=Role.USER)
+    )
+    assert messages == [{"role": "user", "content": ""}]
+    assert dropped == ("messages[0].parts[0]",)
 
 
 @pytest.mark.spec("T19", "T21", "T22")
@@ -572,6 +624,14 @@ def test_the_form_of_the_answer(form, wire):
     assert encode(foreign(response_format=form))[0]["response_format"] == wire
 
 
+LARK_HINT = {"description": "Must match this lark grammar:\nx"}
+
+
+def one_string(hint):
+    field = {"type": "string", **hint}
+    return {"type": "object", "properties": {"input": field}, "required": ["input"]}
+
+
 def test_tools_and_the_choice_among_them():
     tools = (
         Tool(name="f", description="d", parameters={"type": "object"}, strict=True),
@@ -598,14 +658,9 @@ def test_tools_and_the_choice_among_them():
             },
         },
         {"type": "function", "function": {"name": "bare"}},
-        {
-            "type": "custom",
-            "custom": {
-                "name": "c",
-                "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "x"}},
-            },
-        },
-        {"type": "custom", "custom": {"name": "free"}},
+        # only OpenAI's chat knows custom tools
+        {"type": "function", "function": {"name": "c", "parameters": one_string(LARK_HINT)}},
+        {"type": "function", "function": {"name": "free", "parameters": one_string({})}},
         {"type": "own"},
     ]
     assert body["tool_choice"] == {
@@ -614,12 +669,32 @@ def test_tools_and_the_choice_among_them():
             "mode": "required",
             "tools": [
                 {"type": "function", "function": {"name": "f"}},
-                {"type": "custom", "custom": {"name": "c"}},
+                {"type": "function", "function": {"name": "c"}},
             ],
         },
     }
     assert body["parallel_tool_calls"] is False
-    assert dropped == ("tools[1].cache_control", "tools[4]")
+    assert dropped == ("tools[1].cache_control", "tools[2].format", "tools[3].format", "tools[4]")
+
+
+def test_a_chat_callers_custom_tools_stay_custom():
+    grammar = {"type": "grammar", "grammar": {"syntax": "lark", "definition": "x"}}
+    tool = {"type": "custom", "custom": {"name": "c", "description": "d", "format": grammar}}
+    call = {"id": "1", "type": "custom", "custom": {"name": "c", "input": "x"}}
+    messages = [{"role": "assistant", "content": None, "tool_calls": [call]}]
+    choice = {"type": "custom", "custom": {"name": "c"}}
+    request = decoded(messages=messages, tools=[tool], tool_choice=choice)
+    touched = tuple(replace(m, parts=tuple(map(replace, m.parts))) for m in request.messages)
+    out, dropped = encode(
+        replace(
+            request,
+            messages=touched,
+            tools=tuple(map(replace, request.tools)),
+            tool_choice=replace(request.tool_choice),
+        )
+    )
+    assert (out["messages"], out["tools"], out["tool_choice"]) == (messages, [tool], choice)
+    assert dropped == ()
 
 
 @pytest.mark.parametrize(

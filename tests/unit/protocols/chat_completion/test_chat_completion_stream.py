@@ -16,6 +16,7 @@ from monoize.urp import (
     Audio,
     Base64,
     ChoiceEnd,
+    Citation,
     CitationDelta,
     Delta,
     EncryptedDelta,
@@ -274,9 +275,10 @@ def test_an_end_without_done_is_good_only_with_a_finish_reason():
     assert decode()[-1].code == "stream_truncated"
 
 
-def test_done_alone_is_an_empty_reply_and_nothing_follows_it():
+@pytest.mark.spec("T15")
+def test_done_alone_is_no_reply_and_nothing_follows_it():
     events = decode(DONE, chunk({"content": "late"}), DONE)
-    assert [type(e) for e in events] == [ResponseStart, ResponseDone]
+    assert [type(e) for e in events] == [Error]
 
 
 @pytest.mark.spec("T15")
@@ -378,6 +380,57 @@ def piece(name=None, arguments=None, **fields):
 )
 def test_calls_however_they_are_numbered(deltas, calls):
     assert calls_of(*deltas) == calls
+
+
+def begun_and_done(*chunks):
+    events = decode(*chunks, DONE)
+    return [
+        (type(event).__name__, event.part_index)
+        for event in events
+        if isinstance(event, PartStart | PartDone)
+    ]
+
+
+@pytest.mark.spec("T14")
+def test_a_call_is_over_when_its_arguments_are_whole_and_something_else_begins():
+    assert begun_and_done(
+        chunk({"tool_calls": [piece("f", "", index=0, id="a")]}),
+        chunk({"tool_calls": [piece(None, '{"x":', index=0)]}),
+        chunk({"tool_calls": [piece(None, "{}} ", index=0)]}),
+        chunk({"tool_calls": [piece("g", "{}", index=1, id="b")]}),
+        chunk({"tool_calls": [piece(None, "\n", index=0)]}),  # says nothing any more
+        chunk({"content": "so"}),
+        chunk({}, "tool_calls"),
+    ) == [
+        ("PartStart", 0),
+        ("PartDone", 0),
+        ("PartStart", 1),
+        ("PartDone", 1),
+        ("PartStart", 2),
+        ("PartDone", 2),
+    ]
+
+
+@pytest.mark.spec("T3", "T14")
+@pytest.mark.parametrize("first", ["", '{"x":', '{"x":{}'])
+def test_a_call_that_may_still_grow_stays_open(first):
+    rest = '{"x":{}}'[len(first) :]
+    chunks = (
+        chunk({"tool_calls": [piece("f", first, index=0, id="a")]}),
+        chunk({"tool_calls": [piece("g", "{}", index=1, id="b")]}),
+        chunk({"tool_calls": [piece(None, rest, index=0)]}),
+        chunk({}, "tool_calls"),
+    )
+    assert begun_and_done(*chunks)[:2] == [("PartStart", 0), ("PartStart", 1)]
+    assert [part.arguments for part in parts_of(*chunks)] == ['{"x":{}}', "{}"]
+
+
+def test_the_text_of_a_custom_call_is_never_known_to_be_whole():
+    custom = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "c", "input": "{}"}}
+    order = begun_and_done(
+        chunk({"tool_calls": [custom]}), chunk({"content": "x"}), chunk({}, "tool_calls")
+    )
+    assert order[:2] == [("PartStart", 0), ("PartStart", 1)]
 
 
 def test_a_call_without_an_id_or_index_gets_one_of_its_own():
@@ -673,6 +726,22 @@ def test_every_kind_of_part_in_a_foreign_stream():
     sealed = [c for c in merged["tool_calls"] if "extra_content" in c]
     google = {"extra_content": {"google": {"thought_signature": "g"}}}
     assert sealed == [{"index": 1, "function": {"arguments": ""}, **google}]
+
+
+@pytest.mark.spec("T30")
+def test_a_citation_of_the_whole_text_knows_its_length_at_the_end():
+    cited = Delta(part_index=0, delta=CitationDelta(citation=Citation(url="u")))
+    text = [Delta(part_index=0, delta=TextDelta(content=word)) for word in ("ab", "c")]
+    payloads = encode(
+        ResponseStart(id="r", model="x", origin="messages"),
+        PartStart(part_index=0, part=Text(content="")),
+        cited,
+        *text,
+        PartDone(part_index=0),
+        ResponseDone(),
+    )
+    spans = [a["url_citation"] for d in deltas(payloads) for a in d.get("annotations", ())]
+    assert [(span["start_index"], span["end_index"]) for span in spans] == [(0, 3)]
 
 
 @pytest.mark.spec("T30")

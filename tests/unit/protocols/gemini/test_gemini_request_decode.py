@@ -383,7 +383,7 @@ def test_unknown_and_native_fields_survive_and_are_told_apart():
         ({"contents": [user({"functionCall": []})]}, "contents[0].parts[0].functionCall"),
         ({"contents": [user({"functionResponse": []})]}, "contents[0].parts[0].functionResponse"),
         (
-            {"contents": [user(answer("f", {}, parts=[{"text": "x"}]))]},
+            {"contents": [user(answer("f", {}, parts=["x"]))]},
             "contents[0].parts[0].functionResponse.parts[0]",
         ),
         ({"contents": "x", "systemInstruction": 5}, "systemInstruction.parts[0]"),
@@ -395,7 +395,7 @@ def test_unknown_and_native_fields_survive_and_are_told_apart():
         ({"contents": "x", "toolConfig": 5}, "toolConfig"),
         ({"contents": "x", "generationConfig": 5}, "generationConfig"),
         ({"contents": "x", "generationConfig": {"topK": 1.5}}, "generationConfig.topK"),
-        ({"contents": "x", "serviceTier": 5}, "serviceTier"),
+        ({"contents": "x", "serviceTier": []}, "serviceTier"),
     ],
 )
 def test_a_mistake_is_named_by_its_path(body, path):
@@ -422,3 +422,31 @@ def test_service_tiers_in_shared_words(word, tier):
 
 def test_no_contents_at_all_is_for_google_to_refuse():
     assert decode({"generationConfig": {}}).messages == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "contents"),
+        ({"contents": None}, "contents"),
+        ({"systemInstruction": {"parts": [{"text": "x"}]}, "contents": []}, "contents"),
+        (
+            {"contents": [{"parts": [{"text": "a"}]}, {"role": "robot", "parts": [{"text": "b"}]}]},
+            "contents[1].role",
+        ),
+        (
+            {"contents": [{"role": "model", "parts": [{"functionCall": {}}]}]},
+            "contents[0].parts.functionCall.name",
+        ),
+    ],
+)
+def test_what_google_would_refuse_is_refused_before_it_leaves_for_another_protocol(body, param):
+    request = PROTOCOL.decode_request(body, model="m", stream=False)
+    with pytest.raises(InvalidRequest) as caught:
+        PROTOCOL.refuse_untranslatable(request)
+    assert caught.value.param == param
+
+
+def test_a_good_request_may_leave_for_another_protocol():
+    body = {"contents": [{"role": "user", "parts": [{"text": "a"}]}]}
+    PROTOCOL.refuse_untranslatable(PROTOCOL.decode_request(body, model="m", stream=False))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from monoize.clock import SequentialIds
 from monoize.errors import UnsupportedByTarget
 from monoize.protocols.gemini import PROTOCOL
 from monoize.urp import (
@@ -22,7 +25,9 @@ from monoize.urp import (
     Role,
     Seal,
     Text,
+    Tool,
     ToolCall,
+    ToolChoice,
     ToolResult,
     Url,
     UrpRequest,
@@ -597,3 +602,151 @@ def test_extra_fields_of_the_same_dialect_are_written_where_they_were():
     assert body["contents"][1]["parts"][0]["functionCall"] == wire[0]["functionCall"]
     assert body["contents"][1]["parts"][0]["partMetadata"] == {"m": 1}
     assert body["contents"][1]["parts"][1] == wire[1]
+
+
+# --- what agents of other protocols really send ----------------------------------------------------
+
+
+def turn_of(*calls):
+    made = (ToolCall(call_id=call, name=name, arguments="{}") for call, name in calls)
+    return Message(role=Role.ASSISTANT, parts=tuple(made))
+
+
+def answer_to(call_id):
+    return Message(role=Role.TOOL, parts=(ToolResult(call_id=call_id), Text(content="r")))
+
+
+@pytest.mark.spec("T25")
+def test_answers_stand_right_behind_their_calls():
+    written = contents(
+        HI, turn_of(("a", "f"), ("b", "g")), answer_to("a"), HI, answer_to("b"), model="gemini-2.5"
+    )
+    answers = [part["functionResponse"]["name"] for part in written[2]["parts"]]
+    assert (answers, len(written)) == (["f", "g"], 4)
+    assert written[3]["parts"] == [{"text": "Hi"}]
+
+
+@pytest.mark.spec("T26")
+@pytest.mark.parametrize("name", ["3d render", "-x", "ünter", "n" * 200])
+def test_a_name_beyond_googles_alphabet_is_the_same_everywhere_and_comes_back(name):
+    body, _ = encode(
+        HI,
+        turn_of(("a", name)),
+        answer_to("a"),
+        tools=(Tool(name=name),),
+        tool_choice=ToolChoice(mode="named", names=(name,)),
+    )
+    (declared,) = [tool["name"] for tool in body["tools"][0]["functionDeclarations"]]
+    assert re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}", declared)
+    assert body["contents"][1]["parts"][0]["functionCall"]["name"] == declared
+    assert body["contents"][2]["parts"][0]["functionResponse"]["name"] == declared
+    assert body["toolConfig"]["functionCallingConfig"]["allowedFunctionNames"] == [declared]
+    called = {"content": {"parts": [{"functionCall": {"name": declared, "args": {}}}]}}
+    reply = PROTOCOL.decode_response({"candidates": [called]}, SequentialIds())
+    if len(name) < 128:
+        assert reply.choices[0].messages[0].parts[0].name == name
+
+
+@pytest.mark.parametrize("name", ["mcp__a__b", "ns.tool:v1", "_x-1"])
+def test_a_name_that_google_takes_stays(name):
+    body, _ = encode(HI, tools=(Tool(name=name),))
+    assert body["tools"][0]["functionDeclarations"][0]["name"] == name
+
+
+def test_a_foreign_history_begins_with_the_user():
+    written = contents(Message(role=Role.ASSISTANT, parts=(Text(content="Hello"),)), HI)
+    assert [content["role"] for content in written] == ["user", "model", "user"]
+
+
+def test_an_empty_refusal_is_no_part():
+    assert contents(HI, Message(role=Role.ASSISTANT, parts=(Refusal(content=""),))) == [
+        {"role": "user", "parts": [{"text": "Hi"}]}
+    ]
+
+
+def test_google_takes_five_stop_sequences():
+    body, lost = encode(HI, stop=tuple("abcdefg"))
+    assert body["generationConfig"]["stopSequences"] == list("abcde")
+    assert lost == ("stop",)
+
+
+# --- written again as the caller wrote it ----------------------------------------------------------
+
+PLAIN = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+
+
+@pytest.mark.spec("T33", "T34")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {
+            "generationConfig": {
+                "responseMimeType": "application/json",
+                "responseSchema": {"type": "OBJECT", "propertyOrdering": ["a"], "nullable": True},
+            }
+        },
+        {
+            "generationConfig": {
+                "thinkingConfig": {"thinkingBudget": 99999, "includeThoughts": True}
+            }
+        },
+        {"generationConfig": {"thinkingConfig": {"thinkingLevel": 4}}},
+        {"generationConfig": {"stopSequences": list("abcdefg")}},
+        {"serviceTier": 2},
+        {"systemInstruction": {"parts": [{"inlineData": {"mimeType": "image/png", "data": "aa"}}]}},
+        {
+            "contents": [
+                {"role": "model", "parts": [{"text": "Hello"}]},
+                {
+                    "role": "user",
+                    "parts": [
+                        {"functionResponse": {"name": "f", "response": {}, "parts": [{"new": 1}]}}
+                    ],
+                },
+            ]
+        },
+    ],
+)
+def test_a_touched_request_keeps_settings_as_they_were_written(fields):
+    body, losses = {**PLAIN, **fields}, Losses()
+    touched = replace(PROTOCOL.decode_request(body, model="gemini-3-pro"))
+    assert PROTOCOL.encode_request(touched, losses).body == body
+    assert losses.dropped == ()
+
+
+def test_a_level_by_its_number_is_known_elsewhere():
+    body = {**PLAIN, "generationConfig": {"thinkingConfig": {"thinkingLevel": 4}}}
+    assert PROTOCOL.decode_request(body, model="m").reasoning.effort == "high"
+
+
+@pytest.mark.spec("T25")
+def test_the_answer_to_a_native_call_stays_behind_with_it():
+    native = ProviderItem(
+        origin_protocol="responses", item_type="local_shell_call", body={"call_id": "s"}
+    )
+    shell = Message(role=Role.ASSISTANT, parts=(native,))
+    body, lost = encode(HI, shell, answer_to("s"), HI)
+    assert body["contents"] == [{"role": "user", "parts": [{"text": "Hi"}]}] * 2
+    assert lost == ("messages[2]", "messages[1].parts[0]")
+
+
+@pytest.mark.spec("T25")
+def test_results_stand_in_the_order_of_their_calls():
+    calls = tuple(ToolCall(call_id=f"call_gem_{n}", name="f", arguments="{}") for n in (1, 2))
+    results = [
+        Message(
+            role=Role.TOOL, parts=(ToolResult(call_id=f"call_gem_{n}"), Text(content=f"answer {n}"))
+        )
+        for n in (2, 1)
+    ]
+    request = UrpRequest(
+        model="m",
+        messages=(
+            Message(role=Role.USER, parts=(Text(content="go"),)),
+            Message(role=Role.ASSISTANT, parts=calls),
+            *results,
+        ),
+    )
+    body = PROTOCOL.encode_request(request, Losses()).body
+    answers = [p["functionResponse"]["response"]["result"] for p in body["contents"][-1]["parts"]]
+    assert answers == ["answer 1", "answer 2"]

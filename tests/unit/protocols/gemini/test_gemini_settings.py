@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monoize.protocols.gemini import PROTOCOL
+from monoize.protocols.gemini.models import thinking_of, wants_signatures
 from monoize.protocols.gemini.schema import for_google, from_google
 from monoize.urp import (
     JsonObjectFormat,
@@ -219,7 +220,7 @@ EFFORT = ("reasoning.effort",)
         ("gemini-3-flash", {"effort": "max"}, {"thinkingLevel": "HIGH"}, EFFORT),
         ("gemini-3-flash", {"effort": "none"}, {"thinkingLevel": "MINIMAL"}, EFFORT),
         ("gemini-3-flash", {"effort": "dreamy"}, {"thinkingLevel": "DREAMY"}, ()),
-        ("gemini-3-flash", {"budget": 2000}, {"thinkingLevel": "LOW"}, ()),
+        ("gemini-3-flash", {"budget": 2000}, {"thinkingLevel": "LOW"}, ("reasoning.budget",)),
         ("gemini-3-flash", {"adaptive": True}, None, ()),
         ("gemini-3-pro-preview", {"effort": "low"}, {"thinkingLevel": "LOW"}, ()),
         ("gemini-3-pro-preview", {"effort": "medium"}, {"thinkingLevel": "HIGH"}, EFFORT),
@@ -504,3 +505,19 @@ def test_a_schema_nested_beyond_reason_is_passed_on():
         schema = {"items": schema}
     assert for_google(schema) == schema
     assert from_google(schema) == schema
+
+
+@pytest.mark.spec("T33")
+@pytest.mark.parametrize(
+    ("model", "style", "signed"),
+    [
+        ("gemini-4-flash", "level", True),
+        ("google/Gemini-3.5-Pro", "level", True),
+        ("gemini-flash-latest", "budget", True),
+        ("gemini-2.5-flash", "budget", False),
+        ("my-gemini-3-clone", "budget", False),  # no substring of a name means anything
+        ("anything", "budget", False),
+    ],
+)
+def test_a_model_is_known_by_the_whole_of_its_name(model, style, signed):
+    assert (thinking_of(model).style, wants_signatures(model)) == (style, signed)

@@ -79,6 +79,30 @@ def test_what_codex_sends_and_xai_refuses_is_left_out_and_reported(sent):
     assert dropped == ("input[2].namespace", "tools[0].external_web_access", "tools[1].namespace")
 
 
+def test_tools_of_several_namespaces_get_names_of_their_own(grok, sent):
+    look, own = (
+        {"type": "function", "name": "look"},
+        {"type": "function", "name": "own", "namespace": "x"},
+    )
+    call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+    body, _ = sent(
+        tools=[
+            {"type": "namespace", "name": "a", "tools": [look]},
+            {"type": "namespace", "name": "b", "tools": [look, 5]},
+        ],
+        tool_choice={"type": "function", "name": "look", "namespace": "b"},
+        input=[
+            {"type": "additional_tools", "role": "developer", "tools": [look, own]},
+            {**call, "namespace": "b"},
+            {**call, "namespace": "a"},
+        ],
+    )  # fmt: skip
+    assert [tool["name"] for tool in body["tools"]] == ["a__look", "b__look", "look", "own"]
+    assert not any("namespace" in tool for tool in body["tools"])
+    assert [item["name"] for item in body["input"]] == ["b__look", "a__look"]
+    assert body["tool_choice"] == {"type": "function", "name": "b__look"}
+
+
 @pytest.mark.parametrize("said", ["hi", [{"role": "user", "content": "hi"}]])
 def test_instructions_beside_a_previous_response_go_into_the_input(sent, said):
     body, dropped = sent(instructions="Be kind.", previous_response_id="resp_1", input=said)

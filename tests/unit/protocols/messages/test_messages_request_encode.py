@@ -865,3 +865,156 @@ def test_counts_with_only_the_fields_that_the_call_takes():
 def test_headers_and_version():
     assert PROTOCOL.headers("k") == {"x-api-key": "k", "anthropic-version": "2023-06-01"}
     assert PROTOCOL.headers(None) == {"anthropic-version": "2023-06-01"}
+
+
+# --- what agents of other protocols really send -----------------------------------------------------
+
+
+def call(call_id, name="f", **fields):
+    return ToolCall(call_id=call_id, name=name, arguments="{}", **fields)
+
+
+def result(call_id, text="r"):
+    return said(Role.TOOL, ToolResult(call_id=call_id), text)
+
+
+def shape(body):
+    """Role and block types of every message; a result or call by its id."""
+    return [
+        (
+            message["role"],
+            [
+                block.get("tool_use_id") or block.get("id") or block["type"]
+                for block in message["content"]
+            ]
+            if isinstance(message["content"], list)
+            else message["content"],
+        )
+        for message in body["messages"]
+    ]
+
+
+@pytest.mark.spec("T25")
+@pytest.mark.parametrize(
+    ("late", "want"),
+    [
+        (
+            (said(Role.USER, "wait"), result("a"), result("b")),
+            [("user", ["a", "b"]), ("user", "wait")],
+        ),
+        (
+            (result("b"), said(Role.DEVELOPER, "note"), result("a")),
+            [("user", ["b", "a"]), ("user", "<system>note</system>")],
+        ),
+    ],
+)
+def test_results_stand_right_behind_their_calls(late, want):
+    asked = (said(Role.ASSISTANT, call("a")), said(Role.ASSISTANT, call("b")))
+    body, _ = encode(said(Role.USER, "go"), *asked, *late)
+    assert shape(body) == [("user", "go"), ("assistant", ["a", "b"]), *want]
+
+
+@pytest.mark.spec("T25")
+def test_a_result_without_its_call_stays_where_it_is():
+    body, _ = encode(said(Role.USER, "go"), result("lost"), said(Role.USER, "on"))
+    assert shape(body) == [("user", "go"), ("user", ["lost"]), ("user", "on")]
+
+
+@pytest.mark.spec("T26")
+def test_calls_that_a_provider_numbers_anew_in_every_reply_get_ids_of_their_own():
+    turn = (said(Role.ASSISTANT, call("call_0")), result("call_0"))
+    body, dropped = encode(said(Role.USER, "go"), *turn, *turn, *turn)
+    ids = [ids for role, ids in shape(body) if role == "assistant"]
+    assert ids == [["call_0"], ["call_0-2"], ["call_0-3"]]
+    assert [ids for role, ids in shape(body)[1:] if role == "user"] == ids
+    assert dropped == ()
+
+
+@pytest.mark.spec("T28")
+def test_alternatives_at_the_top_of_a_tools_schema_are_offered_together():
+    tool = Tool(
+        name="f",
+        parameters={
+            "properties": {"a": {"type": "integer"}},
+            "anyOf": [
+                {"properties": {"a": {}, "b": {"type": "string"}}},
+                {"required": ["a"]},
+                True,
+            ],
+        },
+    )
+    body, dropped = encode(tools=(tool,))
+    assert body["tools"][0]["input_schema"] == {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
+    }
+    assert dropped == ("tools[0].parameters",)
+
+
+# --- written again as the caller wrote it -----------------------------------------------------------
+
+PLAIN = {
+    "model": "claude-opus-4-8",
+    "max_tokens": 9,
+    "messages": [{"role": "user", "content": "Hi"}],
+}
+FORM = {"type": "json_schema", "schema": {"type": "object"}}
+
+
+@pytest.mark.spec("T34", "T33")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"stream": False},
+        {"system": []},
+        {"system": ""},
+        {"output_format": FORM},
+        {"output_config": {"format": FORM, "effort": "low"}},
+        {"thinking": {"type": "enabled", "budget_tokens": 32000}},  # more than max_tokens
+        {"thinking": {"type": "adaptive", "display": "omitted"}, "output_config": {"effort": "?"}},
+        {"thinking": {"type": "disabled"}},
+        {"mcp_servers": [{"type": "url", "url": "u", "name": "n"}], "tool_choice": {"type": "any"}},
+    ],
+)
+def test_a_touched_request_keeps_settings_as_they_were_written(fields):
+    body, losses = {**PLAIN, **fields}, Losses()
+    touched = replace(PROTOCOL.decode_request(body))
+    assert PROTOCOL.encode_request(touched, losses).body == body
+    assert losses.dropped == ()
+
+
+def test_a_form_that_was_changed_is_written_where_it_belongs_today():
+    request = PROTOCOL.decode_request({**PLAIN, "output_format": FORM})
+    changed = replace(request, response_format=JsonSchemaFormat(schema={"type": "object"}))
+    body = PROTOCOL.encode_request(changed, Losses()).body
+    assert "output_format" not in body
+    assert body["output_config"]["format"]["schema"]["additionalProperties"] is False
+
+
+def test_an_explicit_stream_false_does_not_outlive_a_change():
+    request = PROTOCOL.decode_request({**PLAIN, "stream": False})
+    assert PROTOCOL.encode_request(replace(request, stream=True), Losses()).body["stream"] is True
+
+
+def test_a_picture_from_a_new_kind_of_source_is_the_vendors_own_business():
+    picture = {"type": "image", "source": {"type": "moon", "crater": 7}}
+    body = {**PLAIN, "messages": [{"role": "user", "content": [picture]}]}
+    request = PROTOCOL.decode_request(body)
+    assert isinstance(request.messages[0].parts[0], ProviderItem)
+    assert PROTOCOL.encode_request(bare(request), Losses()).body["messages"] == body["messages"]
+
+
+@pytest.mark.spec("T25")
+def test_the_result_of_a_native_call_stays_behind_with_it():
+    native = ProviderItem(
+        origin_protocol="responses", item_type="local_shell_call", body={"call_id": "s"}
+    )
+    body, dropped = encode(
+        said(Role.USER, "go"),
+        said(Role.ASSISTANT, native),
+        result("s"),
+        said(Role.ASSISTANT, call("a")),
+        result("a"),
+    )
+    assert shape(body) == [("user", "go"), ("assistant", ["a"]), ("user", ["a"])]
+    assert dropped == ("messages[2]", "messages[1].parts[0]")

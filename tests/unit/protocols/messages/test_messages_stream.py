@@ -611,3 +611,92 @@ def test_the_keep_alive_is_a_ping_that_clients_pass_over():
     (event,) = SseParser().feed(PROTOCOL.keep_alive)
     assert (event.name, event.data) == ("ping", '{"type": "ping"}')
     assert decode(PROTOCOL.keep_alive)[-1].code == "stream_truncated"
+
+
+# --- what compatible servers leave out or lose --------------------------------------------------------
+
+
+def block_events(index, *deltas, block, stop=True):
+    yield {"type": "content_block_start", "index": index, "content_block": block}
+    for delta in deltas:
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+    if stop:
+        yield {"type": "content_block_stop", "index": index}
+
+
+ENDING = (
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+    {"type": "message_stop"},
+)
+
+
+def parts_said(*events):
+    folded = fold(decode(sse({"type": "message_start", "message": START}, *events, *ENDING)))
+    return [bare(part) for message in folded.choices[0].messages for part in message.parts]
+
+
+def test_a_block_may_begin_without_its_empty_field():
+    thought = {"type": "thinking_delta", "thinking": "Hm"}
+    word = {"type": "text_delta", "text": "Hi"}
+    assert parts_said(
+        *block_events(0, thought, thought, block={"type": "thinking"}),
+        *block_events(1, word, word, block={"type": "text"}),
+    ) == [bare(Reasoning(content="HmHm")), bare(Text(content="HiHi"))]
+
+
+def test_a_block_whose_stop_got_lost_ends_where_its_successor_begins():
+    word = {"type": "text_delta", "text": "Hi"}
+    events = [
+        *block_events(0, word, block={"type": "text", "text": ""}, stop=False),
+        *block_events(0, word, block={"type": "text", "text": ""}),
+    ]
+    assert parts_said(*events) == [bare(Text(content="Hi")), bare(Text(content="Hi"))]
+    decoded = decode(sse({"type": "message_start", "message": START}, *events, *ENDING))
+    order = [type(event) for event in decoded if isinstance(event, PartStart | PartDone)]
+    assert order == [PartStart, PartDone, PartStart, PartDone]
+
+
+def test_a_part_that_began_by_a_delta_is_announced_even_if_the_delta_says_nothing():
+    decoded = decode(
+        sse(
+            {"type": "message_start", "message": START},
+            {"type": "content_block_delta", "index": 4, "delta": {"type": "text_delta"}},
+            *ENDING,
+        )
+    )
+    started = [event.part_index for event in decoded if isinstance(event, PartStart)]
+    assert started == [event.part_index for event in decoded if isinstance(event, PartDone)] == [0]
+
+
+@pytest.mark.spec("T15")
+def test_an_error_without_a_type_is_an_error():
+    wire = b'data: {"error": {"message": "no more", "code": 429}}\n\n'
+    (error,) = decode(wire)
+    assert isinstance(error, Error)
+    assert error.message == "no more"
+
+
+@pytest.mark.spec("T8")
+def test_an_end_without_counts_does_not_unsay_those_of_the_start():
+    start = ResponseStart(id="r", model="m", origin="gemini", usage=Usage(input_tokens=5))
+    message = accumulated(encode(start, *part(0, Text(content="a")), done()))
+    assert message.usage.input_tokens == 5
+
+
+@pytest.mark.spec("T4", "T30")
+def test_citations_before_the_first_word_wait_for_it():
+    cited = CitationDelta(citation=Citation(url="https://x", title="X"))
+    message = accumulated(
+        encode(BEGIN, *part(0, Text(content=""), cited, TextDelta(content="a")), done())
+    )
+    assert [(block.text, len(block.citations)) for block in message.content] == [("a", 1)]
+    reply = new_reply()
+    payloads = encode(BEGIN, *part(0, Text(content=""), cited), done(), reply=reply)
+    assert not [event for event in payloads if event["type"].startswith("content_block")]
+    assert reply.losses.dropped == ("reply.citations",)
+
+
+def test_a_custom_call_without_text_still_has_its_input():
+    custom = ToolCall(call_id="c", name="f", arguments="", kind="custom")
+    message = accumulated(encode(BEGIN, *part(0, custom), done()))
+    assert message.content[0].input == {"input": ""}

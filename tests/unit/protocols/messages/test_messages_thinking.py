@@ -6,6 +6,7 @@ import pytest
 
 from monoize.protocols._effort import EFFORTS
 from monoize.protocols.messages import PROTOCOL
+from monoize.protocols.messages.models import facts_of
 from monoize.urp import (
     Losses,
     Message,
@@ -203,3 +204,26 @@ def test_thinking_cannot_begin_in_the_middle_of_a_tool_loop():
     results = loop()[2:]
     body, dropped = encode("claude-haiku-4-5", {"effort": "low"}, messages=results)
     assert body["thinking"] == enabled(2048)
+
+
+@pytest.mark.spec("T19")
+@pytest.mark.parametrize(("after", "thinks"), [((), False), ((HI,), True)])
+def test_thinking_does_not_begin_amid_an_answer_that_the_caller_began(after, thinks):
+    begun = Message(role=Role.ASSISTANT, parts=(Text(content="{"),))
+    body, dropped = encode("claude-sonnet-4-5", {"effort": "high"}, messages=(HI, begun, *after))
+    assert ("thinking" in body) is thinks
+    assert ("reasoning" in dropped) is not thinks
+
+
+@pytest.mark.spec("T33")
+@pytest.mark.parametrize(
+    ("model", "like"),
+    [
+        ("us.anthropic.claude-opus-4-8-v1:0", "claude-opus-5"),
+        ("anthropic/claude-sonnet-4.7", "claude-opus-4-7"),
+        ("claude-sonnet-4@20250514", "claude-sonnet-4-20250514"),
+        ("my-claude-3-clone", "anything"),  # no substring of a name means anything
+    ],
+)
+def test_a_model_is_known_by_the_whole_of_its_name(model, like):
+    assert facts_of(model) == facts_of(like)

@@ -433,3 +433,19 @@ def test_thoughts_that_a_transform_took_out_stay_out(responses, decoded, reply_t
     touched = replace(decoded, choices=(replace(decoded.choices[0], messages=(hidden,)),))
     (item,) = responses.encode_response(touched, reply_to())["output"]
     assert item == {**THOUGHT, "summary": [], "content": []}
+
+
+@pytest.mark.spec("T15")
+@pytest.mark.parametrize(
+    ("fields", "answers"),
+    [
+        ({"status": "failed", "error": {"message": "x"}}, 0),
+        ({"status": "failed", "error": {"message": "x"}, "output": []}, 0),
+        ({"status": "failed", "error": None, "output": []}, 1),
+        ({"status": "completed", "error": None, "output": []}, 1),
+        ({"status": "queued"}, 1),
+    ],
+)
+def test_a_failure_without_output_is_no_answer(responses, fields, answers):
+    response = responses.decode_response({"id": "r", **fields}, SequentialIds())
+    assert len(response.choices) == answers

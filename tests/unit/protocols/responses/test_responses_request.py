@@ -512,3 +512,56 @@ def test_only_the_first_item_of_a_joined_message_has_its_id(responses):
     ]
     assert said["id"] == "msg_1"
     assert "id" not in called
+
+
+def test_a_call_into_a_namespace_has_the_name_under_which_its_tool_is_declared(responses):
+    tools = [LOOK, {"type": "namespace", "name": "n", "tools": [LOOK]}]
+    call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+    items = [{**call, "namespace": "n"}, call, {"role": "user", "content": []}]
+    choice = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "look", "namespace": "n"}]}  # fmt: skip
+    body = {"model": "m", "input": items, "tools": tools, "tool_choice": choice}
+    request = responses.decode_request(body)
+    assert [tool.name for tool in request.tools] == ["look", "n", "n__look"]
+    assert [m.parts[0].name for m in request.messages if m.parts] == ["n__look", "look"]
+    assert request.tool_choice.names == ("n__look",)
+    assert responses.encode_request(request, Losses()).body == body
+    # written anew for a Responses provider, the name is the caller's own again
+    touched = tuple(replace(m, parts=tuple(map(replace, m.parts))) for m in request.messages)
+    anew = responses.encode_request(replace(request, messages=touched), Losses()).body
+    assert anew["input"][:2] == items[:2]
+
+
+def test_a_choice_among_native_tools_only_is_native(responses):
+    choice = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp", "server_label": "s"}]}  # fmt: skip
+    request = responses.decode_request({"model": "m", "input": "x", "tool_choice": choice})
+    assert request.tool_choice.mode == "provider"
+
+
+@pytest.mark.spec("T34")
+@pytest.mark.parametrize("fields", [{"stream": False}, {"stream": None}, {}])
+def test_a_changed_request_still_says_that_it_is_no_stream(responses, fields):
+    request = responses.decode_request({"model": "m", "input": "x", **fields})
+    anew = responses.encode_request(replace(request, temperature=1), Losses()).body
+    assert {key: anew[key] for key in ("stream",) if key in anew} == fields
+
+
+def test_a_picture_that_the_caller_put_into_an_assistants_message_stays_there(responses):
+    image = {"type": "input_image", "image_url": "https://e.com/a.png"}
+    item = {"type": "message", "role": "assistant", "content": [image]}
+    request = responses.decode_request({"model": "m", "input": [item]})
+    touched = tuple(map(replace, request.messages))
+    anew = responses.encode_request(replace(request, messages=touched), losses := Losses()).body
+    assert (anew["input"], losses.dropped) == ([item], ())
+
+
+@pytest.mark.parametrize("instructions", [{}, {"instructions": "Be kind."}])
+def test_a_changed_system_item_stays_an_item(responses, instructions):
+    items = [
+        {"type": "message", "role": "system", "content": "x"},
+        {"role": "user", "content": "y"},
+    ]
+    request = responses.decode_request({"model": "m", "input": items, **instructions})
+    touched = tuple(map(replace, request.messages))
+    anew = responses.encode_request(replace(request, messages=touched), Losses()).body
+    assert anew.get("instructions") == instructions.get("instructions")
+    assert [item["role"] for item in anew["input"]] == ["system", "user"]

@@ -43,7 +43,7 @@ def encode(responses, **fields: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     fields.setdefault("messages", (USER,))
     fields.setdefault("origin", "chat_completion")
     losses = Losses()
-    body = responses.encode_request(UrpRequest(model="m", **fields), losses).body
+    body = responses.encode_request(UrpRequest(**{"model": "m", **fields}), losses).body
     return body, losses.dropped
 
 
@@ -53,10 +53,40 @@ def test_the_next_turn_needs_nothing_that_the_provider_keeps(responses):
     assert body == {
         "model": "m",
         "input": [WORDS],
-        "include": ["reasoning.encrypted_content"],
         "store": False,
     }
     assert dropped == ()
+
+
+SEALED = ReasoningEncrypted(
+    protocol="responses", data={"type": "reasoning", "encrypted_content": "e"}
+)
+
+
+@pytest.mark.spec("T21", "URP-8")
+@pytest.mark.parametrize(
+    ("model", "fields", "is_asked"),
+    [
+        ("gpt-5", {}, True),
+        ("openai/o4-mini", {}, True),
+        ("ft:o4-mini:acme", {}, True),
+        ("grok-4-fast-non-reasoning", {}, True),
+        ("gpt-4o", {}, False),
+        ("gpt-5-chat-latest", {}, False),
+        ("my-deployment", {}, False),
+        ("my-deployment", {"reasoning": ReasoningSettings(effort="low")}, True),
+        ("my-deployment", {"reasoning": ReasoningSettings(budget=2000)}, True),
+        ("my-deployment", {"reasoning": ReasoningSettings(summary="auto")}, True),
+        ("my-deployment", {"reasoning": ReasoningSettings(summary="none")}, False),
+        ("my-deployment", {"messages": (Message(role=Role.ASSISTANT, parts=(SEALED,)),)}, True),
+        ("gpt-5.1", {"reasoning": ReasoningSettings(effort="none")}, False),
+        ("gpt-5.1", {"reasoning": ReasoningSettings(budget=0)}, False),
+        ("gpt-5.1", {"reasoning": ReasoningSettings(enabled=False)}, False),
+    ],
+)
+def test_sealed_thoughts_are_asked_of_models_that_think(responses, model, fields, is_asked):
+    body, _ = encode(responses, model=model, **fields)
+    assert body.get("include") == (["reasoning.encrypted_content"] if is_asked else None)
 
 
 @pytest.mark.spec("D13")
@@ -74,7 +104,7 @@ def test_a_chat_caller_may_ask_for_storage(responses):
         ({"parallel_tool_calls": False}, {"parallel_tool_calls": False}),
         ({"user": "u", "service_tier": "flex"}, {"user": "u", "service_tier": "flex"}),
         ({"metadata": {"a": "b"}}, {"metadata": {"a": "b"}}),
-        ({"logprobs": True, "top_logprobs": 3}, {"top_logprobs": 3, "include": ["reasoning.encrypted_content", "message.output_text.logprobs"]}),
+        ({"logprobs": True, "top_logprobs": 3}, {"top_logprobs": 3, "include": ["message.output_text.logprobs"]}),
         ({"response_format": TextFormat()}, {"text": {"format": {"type": "text"}}}),
         ({"response_format": JsonObjectFormat()}, {"text": {"format": {"type": "json_object"}}}),
         (
@@ -115,7 +145,10 @@ def test_writes_a_setting(responses, fields, sent):
             "tools[0].cache_control",
         ),
         ({"max_output_tokens": 3}, "max_output_tokens"),
-        ({"extra_body": {"logit_bias": {}}, "inherited": frozenset({"logit_bias"})}, "logit_bias"),
+        (
+            {"extra_body": {"logit_bias": {"5": 1}}, "inherited": frozenset({"logit_bias"})},
+            "logit_bias",
+        ),
         ({"tool_choice": ToolChoice(mode="required")}, "tool_choice"),
         ({"reasoning": ReasoningSettings(budget=5000)}, "reasoning.budget"),
         (
@@ -144,7 +177,7 @@ def test_several_answers_are_refused(responses):
         (ReasoningSettings(effort="brutal"), {"effort": "brutal"}),
         (ReasoningSettings(effort="low", summary="auto"), {"effort": "low", "summary": "auto"}),
         (ReasoningSettings(effort="low", summary="none"), {"effort": "low"}),
-        (ReasoningSettings(enabled=False), {"effort": "none"}),
+        (ReasoningSettings(enabled=False), None),
         (ReasoningSettings(enabled=True, adaptive=True), {"effort": "medium"}),
         (ReasoningSettings(budget=8192), {"effort": "medium"}),
         (ReasoningSettings(), None),
@@ -152,6 +185,20 @@ def test_several_answers_are_refused(responses):
 )
 def test_effort_keeps_its_rank(responses, settings, wire):
     assert encode(responses, reasoning=settings)[0].get("reasoning") == wire
+
+
+@pytest.mark.spec("D8")
+@pytest.mark.parametrize(
+    "settings", [ReasoningSettings(enabled=False), ReasoningSettings(budget=0)]
+)
+@pytest.mark.parametrize(
+    ("model", "wire", "lost"), [("gpt-5.1", {"effort": "none"}, ()), ("o3", None, ("reasoning",))]
+)
+def test_thinking_is_switched_off_where_the_model_takes_that_word(
+    responses, settings, model, wire, lost
+):
+    body, dropped = encode(responses, model=model, reasoning=settings)
+    assert (body.get("reasoning"), dropped) == (wire, lost)
 
 
 # --- tools ---
@@ -432,3 +479,12 @@ def test_counts_tokens_with_the_fields_that_count(responses):
 def test_authenticates_with_a_bearer_key(responses):
     assert responses.headers("k") == {"authorization": "Bearer k"}
     assert responses.headers(None) == {}
+
+
+@pytest.mark.spec("T23")
+def test_an_empty_text_beside_a_call_is_left_out(responses):
+    call = ToolCall(call_id="c", name="f", arguments="{}")
+    spoken = Message(role=Role.ASSISTANT, parts=(Text(content=""), call))
+    body, dropped = encode(responses, messages=(USER, spoken))
+    assert [item["type"] for item in body["input"]] == ["message", "function_call"]
+    assert dropped == ()

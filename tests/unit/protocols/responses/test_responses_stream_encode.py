@@ -564,3 +564,91 @@ def test_an_untouched_stream_only_changes_its_model(responses, reply_to):
     assert encoder.frame(frame) == [
         WireEvent(data.replace("gpt-5", "caller-model"), "response.created")
     ]
+
+
+@pytest.mark.spec("T15")
+def test_a_replay_that_breaks_off_fails_the_response_that_has_begun(responses, reply_to):
+    reply = reply_to()
+    reply.replays = True
+    encoder, decoder = responses.stream_encoder(reply), responses.stream_decoder(SequentialIds())
+    begun = {"id": "resp_1", "model": "gpt-5", "status": "in_progress", "output": []}
+    payloads = [
+        {"type": "response.created", "sequence_number": 0, "response": begun},
+        {"type": "response.in_progress", "sequence_number": 1, "response": begun},
+    ]
+    wires = [WireEvent(wirejson.dumps(payload).decode(), payload["type"]) for payload in payloads]
+    written = [event for wire in wires for event in encoder.frame(decoder.decode(wire))]
+    written += encoder.frame(decoder.finish()) + encoder.finish()
+    sent = [wirejson.loads(event.data) for event in written]
+    assert [payload["sequence_number"] for payload in sent] == [0, 1, 2, 3]
+    assert [event.name for event in written[2:]] == ["error", "response.failed"]
+    assert sent[3]["response"]["id"] == "resp_1"
+
+
+@pytest.mark.spec("T15", "T24")
+@pytest.mark.parametrize(("name", "shown"), [("f", '{"x"'), ("patch", "")])
+def test_a_call_that_was_cut_off_by_an_error_is_never_done(write, reply_to, name, shown):
+    reply = reply_to(tools=[{"type": "custom", "name": "patch"}])
+    payloads = write(
+        [START, start(0, call("c", name)), args(0, '{"x"'), Error(message="boom")], reply
+    )
+    assert not any(payload["type"].endswith(".done") for payload in payloads)
+    (item,) = payloads[-1]["response"]["output"]
+    assert (item["status"], item.get("arguments", item.get("input"))) == ("incomplete", shown)
+
+
+@pytest.mark.spec("T30")
+def test_a_citation_of_the_whole_text_knows_its_length_at_the_end(write, reply_to):
+    cited = Delta(part_index=0, delta=CitationDelta(citation=Citation(url="https://a")))
+    events = [START, start(0, Text(content="")), cited, said(0, "ab"), said(0, "c"), done(0), STOP]
+    payloads = write(events, reply_to())
+    (found,) = payloads[-1]["response"]["output"][0]["content"][0]["annotations"]
+    assert (found["start_index"], found["end_index"]) == (0, 3)
+
+
+NAMESPACED = {"type": "namespace", "name": "fs", "tools": [{"type": "function", "name": "read"}]}
+CALLED = {"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"}
+
+
+@pytest.mark.parametrize(
+    ("item", "namespace"),
+    [(CALLED, "fs"), ({**CALLED, "namespace": "own"}, "own"), ({**CALLED, "name": "other"}, None)],
+)
+def test_a_replay_names_the_namespace_that_xai_cannot_say(responses, reply_to, item, namespace):
+    reply = reply_to(tools=[NAMESPACED])
+    reply.replays = True
+    encoder = responses.stream_encoder(reply)
+    payloads = [
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": {"model": "caller-model", "output": [item]}},
+        {"type": "response.completed", "response": {"model": "caller-model", "output": None}},
+    ]
+    sent = [
+        wirejson.loads(event.data)
+        for payload in payloads
+        for event in encoder.frame(Frame((), WireEvent(wirejson.dumps(payload).decode())))
+    ]
+    assert sent[0]["item"].get("namespace") == namespace
+    assert sent[1]["response"]["output"][0].get("namespace") == namespace
+    assert sent[2] == payloads[2]
+    unary = responses.decode_response({"id": "r", "output": [item]}, SequentialIds())
+    assert responses.encode_response(unary, reply)["output"][0].get("namespace") == namespace
+
+
+def test_a_native_call_keeps_its_kind_whatever_else_has_its_name(write, reply_to):
+    tools = [
+        {"type": "custom", "name": "run"},
+        {
+            **NAMESPACED,
+            "name": "n",
+            "description": "d",
+            "tools": [{"type": "function", "name": "run"}],
+        },
+    ]
+    native = ResponseStart(id="r_1", model="x", origin="responses")
+    called = call("c", "run", extra_body={"namespace": "n"})
+    payloads = write(
+        [native, start(0, called), args(0, "{}"), done(0), STOP], reply_to(tools=tools)
+    )
+    (item,) = payloads[-1]["response"]["output"]
+    assert (item["type"], item["name"], item["namespace"]) == ("function_call", "run", "n")
