@@ -1,0 +1,55 @@
+"""Fixtures that more than one folder of tests uses: a provider on loopback, and the gateway in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fakes.behaviours import BEHAVIOURS
+from fakes.caller import Caller
+from fakes.gateway import GatewayProcess
+from fakes.upstream import FakeUpstream
+
+_RUNNING: list[GatewayProcess] = []
+
+
+@pytest.fixture(scope="session")
+def session_upstream() -> Iterator[FakeUpstream]:
+    with FakeUpstream(BEHAVIOURS) as upstream:
+        yield upstream
+
+
+@pytest.fixture
+def upstream(session_upstream: FakeUpstream) -> Iterator[FakeUpstream]:
+    """The provider, with no memory of earlier tests; a mistake of the fake itself fails the test."""
+    session_upstream.forget()
+    yield session_upstream
+    assert not session_upstream.faults
+
+
+@pytest.fixture(scope="session")
+def gateway(
+    session_upstream: FakeUpstream, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[GatewayProcess]:
+    """The real program with its default limits, one process for all tests of a worker."""
+    process = GatewayProcess(tmp_path_factory.mktemp("gateway"), session_upstream)
+    _RUNNING.append(process)
+    yield process
+    _RUNNING.remove(process)
+    process.stop()
+
+
+@pytest.fixture
+def caller(gateway: GatewayProcess) -> Caller:
+    return Caller(gateway.port)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A failing test shows the last lines of the gateway's log."""
+    report = yield
+    if report.failed:
+        for process in _RUNNING:
+            report.sections.append(("log of the gateway", process.log_text()[-4000:]))
+    return report

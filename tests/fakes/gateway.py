@@ -1,0 +1,141 @@
+"""The program under test: as a process of its own, or in a thread with other settings."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+import yaml
+
+from fakes.behaviours import BEHAVIOURS
+from fakes.speakers import SPEAKERS
+from fakes.upstream import PATIENCE, FakeUpstream
+
+KEY = "sk-caller-0123456789abcdef"
+CHANNEL_KEY = "sk-channel-{}"
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+def config(upstream: FakeUpstream, **server: Any) -> dict[str, Any]:
+    """A provider of every type; `<type>.<behaviour>` is the model that makes it behave so."""
+    providers = [
+        {
+            "id": kind,
+            "type": kind,
+            "models": {f"{kind}.{name}": {"redirect": name} for name in BEHAVIOURS},
+            "channels": [
+                {
+                    "id": f"{kind}-main",
+                    "base_url": upstream.base_url(kind),
+                    "api_key": CHANNEL_KEY.format(kind),
+                }
+            ],
+        }
+        for kind in SPEAKERS
+    ]
+    providers[0]["models"]["globbed-*"] = {}
+    return {
+        "server": {"host": "127.0.0.1", **server},
+        "providers": providers,
+        "keys": [{"name": "tests", "key": KEY, "username": "tests"}],
+    }
+
+
+class GatewayProcess:
+    """`python -m monoize serve` on a free port; its log is in `log`."""
+
+    def __init__(self, folder: Path, upstream: FakeUpstream, **server: Any) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.log = folder / "gateway.log"
+        self.port = _free_port()
+        file = folder / "monoize.yaml"
+        file.write_text(yaml.safe_dump(config(upstream, **server), sort_keys=False), "utf-8")
+        command = [sys.executable, "-m", "monoize", "serve", "--config", str(file)]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*command, "--port", str(self.port)],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(SOURCE)},
+                stdout=log,
+                stderr=log,
+            )
+        self._wait_until_ready()
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+                connection.request("GET", "/healthz")
+                ready = connection.getresponse().status == 200
+                connection.close()
+            except OSError:
+                time.sleep(0.05)
+                continue
+            if ready:
+                return
+        self.stop()
+        raise AssertionError(f"the gateway did not start:\n{self.log_text()}")
+
+    def log_text(self) -> str:
+        return self.log.read_text("utf-8", "replace")
+
+    def terminate(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.terminate()
+            try:
+                self.process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        return self.process.wait(PATIENCE)
+
+
+class GatewayThread:
+    """The same application in this process, for settings that one test file needs."""
+
+    def __init__(self, upstream: FakeUpstream, **server: Any) -> None:
+        from monoize.server.app import App
+        from monoize.server.state import build
+        from monoize.settings import parse
+
+        settings = parse(yaml.safe_dump(config(upstream, **server)), {})
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                App(build(settings)),
+                port=0,
+                http="httptools",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                timeout_graceful_shutdown=1,
+            )
+        )
+        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        self._thread.start()
+        deadline = time.monotonic() + PATIENCE
+        while not self._server.started:
+            assert time.monotonic() < deadline, "the gateway did not start"
+            time.sleep(0.01)
+        self.port: int = self._server.servers[0].sockets[0].getsockname()[1]
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(PATIENCE)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
