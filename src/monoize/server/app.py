@@ -128,9 +128,7 @@ class App:
             return self._refusal(request, InvalidRequest(f"the body cannot be written on: {error}"))
         except CallerGone:
             raise
-        except (
-            Exception
-        ):  # the outermost loop of a request: nothing may reach the caller but a plain 500
+        except Exception:  # the outermost loop of a request
             log.exception("request %s failed", request.request_id)
             return self._refusal(request, MonoizeError("internal error; the log has the details"))
 

@@ -111,11 +111,10 @@ class ContentWriter:
                 yield flattened(content, extra) if self._same else content
 
     def _place(self, message: Message) -> int:
-        """Results in the order of their calls: ids that we made up are not sent, so order is what pairs them (T25)."""
-        results = (part for part in message.parts if isinstance(part, ToolResult))
-        return next(
-            (self._call_order[r.call_id] for r in results if r.call_id in self._call_order), _LAST
-        )
+        """Results of calls whose ids we made up stand in the order of the calls: nothing else pairs them (T25)."""
+        answered_ids = (part.call_id for part in message.parts if isinstance(part, ToolResult))
+        call_id = next(answered_ids, "")
+        return self._call_order.get(call_id, _LAST) if call_id.startswith(MADE_ID) else _LAST
 
     # --- one message ---
 

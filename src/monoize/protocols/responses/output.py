@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -110,7 +111,7 @@ class Output:
         self._growing = [item for item in self._growing if not item.finished]
 
 
-class _Growing:
+class _Growing(ABC):
     """An item made of parts."""
 
     def __init__(self, output: Output, owner: Owner, prefix: str) -> None:
@@ -141,8 +142,8 @@ class _Growing:
         self.finished = True
         self.output.finish(self.index, self.fields())
 
-    def fields(self) -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def fields(self) -> dict[str, Any]: ...
 
     def place(self) -> dict[str, Any]:
         return {"item_id": self.id, "output_index": self.index}

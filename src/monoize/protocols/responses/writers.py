@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,18 +46,18 @@ __all__ = [
 ]
 
 
-class PartWriter:
+class PartWriter(ABC):
     """Takes the deltas of one part; `done` completes it."""
 
     def __init__(self, output: Output, owner: Owner) -> None:
         self.output = output
         self.owner = owner
 
-    def delta(self, delta: PartDelta) -> None:
+    def delta(self, delta: PartDelta) -> None:  # noqa: B027 - not every part grows
         """Deltas that do not fit their part are passed over."""
 
-    def done(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def done(self) -> None: ...
 
     def abandon(self) -> None:
         """The reply fails before the part is complete: what was said of it stands."""
