@@ -8,7 +8,7 @@ from monoize import wirejson
 from monoize.errors import ModelNotFound
 from monoize.pipeline.attempt import Attempt, Kit
 from monoize.pipeline.call import Answer, Call, Incoming, Trace
-from monoize.pipeline.streaming import Batches, StreamBody, opened
+from monoize.pipeline.streaming import OpenStream, StreamBody, abandon, opened
 from monoize.protocol import Reply, with_model
 from monoize.routing.catalog import Candidate, Catalog
 from monoize.urp import Losses
@@ -62,8 +62,7 @@ async def _streamed(attempt: Attempt) -> Answer:
     try:
         await asyncio.wait({opening}, timeout=attempt.kit.timeouts.keep_alive)
     except asyncio.CancelledError:
-        opening.cancel()
-        await asyncio.wait({opening})
+        await abandon(opening)
         raise
     if opening.done():
         opening.result()  # a failure before the first event is an HTTP status
@@ -78,7 +77,7 @@ async def _streamed(attempt: Attempt) -> Answer:
     return Answer(status=200, content_type=writer.content_type, headers=headers, body=body)
 
 
-async def _open(attempt: Attempt, reply: Reply) -> Batches:
+async def _open(attempt: Attempt, reply: Reply) -> OpenStream:
     await attempt.send()  # 7
     parser = attempt.stream_parser()
     if parser is None:

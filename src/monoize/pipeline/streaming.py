@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from typing import Any
 
 from monoize.errors import MonoizeError, ProviderError, UpstreamUnreadable
 from monoize.protocol import StreamEncoder
@@ -15,25 +15,43 @@ from monoize.urp import Error, Frame, Losses, ProviderEvent, ResponseDone
 
 log = logging.getLogger("monoize.pipeline")
 
-__all__ = ["Batches", "StreamBody", "opened"]
+__all__ = ["Batches", "OpenStream", "StreamBody", "abandon", "opened"]
 
 Batches = AsyncGenerator[list[Frame], None]
 
 
-async def opened(batches: Batches) -> Batches:
-    """The same batches once something has been said; an error instead of a first event raises (D18)."""
+class OpenStream:
+    """Batches of which the first are already read. Closing it closes the provider's stream, read or not."""
+
+    def __init__(self, held: list[Frame], batches: Batches) -> None:
+        self._held = held
+        self._batches = batches
+
+    def __aiter__(self) -> AsyncIterator[list[Frame]]:
+        return self
+
+    async def __anext__(self) -> list[Frame]:
+        held, self._held = self._held, []
+        return held or await anext(self._batches)
+
+    async def aclose(self) -> None:
+        await self._batches.aclose()
+
+
+async def opened(batches: Batches) -> OpenStream:
+    """The stream once something has been said; an error instead of a first event raises (D18)."""
     held: list[Frame] = []
     try:
         async for batch in batches:
             held += batch
             if _has_begun(batch):
-                return _resumed(held, batches)
+                return OpenStream(held, batches)
     except BaseException:
         await batches.aclose()
         raise
     if not held:
         raise UpstreamUnreadable("the provider's stream was empty")
-    return _resumed(held, batches)
+    return OpenStream(held, batches)
 
 
 def _has_begun(batch: list[Frame]) -> bool:
@@ -54,11 +72,18 @@ def _provider_error(event: Error) -> ProviderError:
     )
 
 
-async def _resumed(held: list[Frame], batches: Batches) -> Batches:
-    async with aclosing(batches):
-        yield held
-        async for batch in batches:
-            yield batch
+async def abandon(opening: asyncio.Future[OpenStream]) -> None:
+    """Nobody will read this stream: cut it off, however far it has come (T18)."""
+    if await _settled(opening) is None and not opening.cancelled():
+        await opening.result().aclose()
+
+
+async def _settled(task: asyncio.Future[Any]) -> BaseException | None:
+    """Stop a task that nobody waits for any more; its failure is seen, and no longer interesting."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})
+    return None if task.cancelled() else task.exception()
 
 
 class StreamBody:
@@ -69,7 +94,7 @@ class StreamBody:
 
     def __init__(
         self,
-        opening: asyncio.Future[Batches],
+        opening: asyncio.Future[OpenStream],
         encoder: StreamEncoder,
         writer: StreamWriter,
         silence: float,
@@ -85,11 +110,7 @@ class StreamBody:
 
     async def aclose(self) -> None:
         await self._reading.aclose()
-        if not self._opening.done():
-            self._opening.cancel()
-            await asyncio.wait({self._opening})
-        if not self._opening.cancelled() and self._opening.exception() is None:
-            await self._opening.result().aclose()
+        await abandon(self._opening)
 
     async def _read(self) -> AsyncGenerator[bytes, None]:
         encoder, writer = self._encoder, self._writer
@@ -135,7 +156,7 @@ def _remark(losses: Losses, writer: StreamWriter) -> bytes:
 
 
 async def _with_beats(
-    opening: asyncio.Future[Batches], silence: float
+    opening: asyncio.Future[OpenStream], silence: float
 ) -> AsyncIterator[list[Frame] | None]:
     """The batches, and a None for every `silence` seconds without one (T13)."""
     while not opening.done():
@@ -158,7 +179,6 @@ async def _with_beats(
             reading = None
             yield batch
     finally:
-        if reading is not None and not reading.done():
-            reading.cancel()
-            await asyncio.wait({reading})
+        if reading is not None:
+            await _settled(reading)
         await batches.aclose()
