@@ -87,6 +87,7 @@ class MonoizeError(Exception):
         self.provider = provider
         self.error_code = code or self.code
         self.http_status = http_status or self.status
+        self.headers: dict[str, str] = {}  # of the answer: the route that was tried
 
 
 class CallerError(MonoizeError):

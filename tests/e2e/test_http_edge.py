@@ -496,6 +496,15 @@ def test_a_reply_tells_its_route(caller, upstream, protocol, provider, stream):
     assert float(reply.headers["x-monoize-overhead-ms"]) >= 0
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
+@pytest.mark.parametrize("status", [400, 503])
+def test_a_failure_tells_its_route_too(caller, upstream, status, stream):
+    reply = caller.ask("messages", f"gemini.status_{status}", stream=stream)
+    assert reply.status >= 400
+    assert reply.headers["x-monoize-provider"] == "gemini"
+    assert reply.headers["x-monoize-attempts"] == "1"
+
+
 def test_every_request_has_an_id_of_its_own(caller):
     ids = {caller.get("/nowhere").headers["x-request-id"] for _ in range(3)}
     assert len(ids) == 3

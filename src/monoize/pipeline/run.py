@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from monoize import wirejson
-from monoize.errors import ModelNotFound
+from monoize.errors import ModelNotFound, MonoizeError
 from monoize.pipeline.attempt import Attempt, Kit
 from monoize.pipeline.call import Answer, Call, Incoming, Trace
 from monoize.pipeline.streaming import OpenStream, StreamBody, abandon, opened
@@ -21,7 +21,11 @@ async def run(incoming: Incoming, catalog: Catalog, kit: Kit, trace: Trace) -> A
     call = decoded(incoming)  # 1
     candidate = routed(call, catalog)  # 4
     attempt = Attempt(call, candidate, kit, trace)  # 5
-    return await (_streamed if call.request.stream else _unary)(attempt)  # 7 to 11
+    try:
+        return await (_streamed if call.request.stream else _unary)(attempt)  # 7 to 11
+    except MonoizeError as error:
+        error.headers.update(reply_headers(attempt, Losses()))
+        raise
 
 
 def decoded(incoming: Incoming) -> Call:

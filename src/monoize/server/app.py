@@ -148,7 +148,7 @@ class App:
                 error,
             )
         body = protocol(_dialect(request)).encode_error(error, request.request_id)
-        return json_answer(body, error.http_status)
+        return json_answer(body, error.http_status, error.headers)
 
 
 def _found(request: HttpRequest) -> tuple[Route, dict[str, str]]:

@@ -71,6 +71,7 @@ def run(place: Place, settings: Settings, workers: int) -> int:
         log_config=None,
         log_level="warning",
         server_header=False,
+        proxy_headers=False,  # nobody outside says who the caller is
         limit_concurrency=server.limits.connections,
         timeout_graceful_shutdown=int(server.timeouts.drain),
     )
