@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -91,3 +92,32 @@ def test_every_example_runs_and_gets_an_answer(running, example):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+README = (ROOT / "README.md").read_text("utf-8")
+CALLS = re.findall(r"```\n(curl .*?)\n```\n```json\n(.*?)\n```", README, re.DOTALL)
+VOLATILE = ("id", "created", "responseId", "usage", "usageMetadata")
+
+
+@pytest.mark.parametrize("call", CALLS, ids=[call[0].split()[2] for call in CALLS])
+def test_every_call_of_the_readme_gives_the_answer_that_it_shows(running, call):
+    url, key, _ = running
+    command, shown = call[0].replace("http://127.0.0.1:8080", url), json.loads(call[1])
+    done = subprocess.run(
+        ["bash", "-c", command],
+        env={**os.environ, "KEY": key},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    got = json.loads(done.stdout)
+    got = {name: value for name, value in got.items() if name in shown and name not in VOLATILE}
+    assert _steady(got) == _steady({k: v for k, v in shown.items() if k not in VOLATILE})
+
+
+def _steady(value):
+    """Without the ids that are new in every answer."""
+    if isinstance(value, dict):
+        return {k: _steady(v) for k, v in value.items() if k != "id"}
+    return [_steady(v) for v in value] if isinstance(value, list) else value

@@ -1,0 +1,73 @@
+"""What the package shows to the outside, pinned: a change here is a change for users."""
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import monoize
+import monoize.urp
+
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(monoize.__path__, "monoize.")
+    if not module.name.endswith("__main__")
+]
+
+
+def test_the_package_itself_shows_its_version_only():
+    assert monoize.__all__ == ["__version__"]
+
+
+def test_urp_shows_its_types():
+    assert set(monoize.urp.__all__) == {
+        *("Audio", "Base64", "Citation", "File", "FileId", "Image", "Media", "Message", "Part"),
+        *("ProviderItem", "Reasoning", "ReasoningEncrypted", "Refusal", "Role", "Seal", "Text"),
+        *(
+            "ToolCall",
+            "ToolResult",
+            "Url",
+            "JsonObjectFormat",
+            "JsonSchemaFormat",
+            "ReasoningSettings",
+        ),
+        *("ResponseFormat", "TextFormat", "Tool", "ToolChoice", "UrpRequest", "Choice", "Finish"),
+        *(
+            "FinishReason",
+            "UrpResponse",
+            "Usage",
+            "ArgumentsDelta",
+            "ChoiceEnd",
+            "CitationDelta",
+            "Delta",
+        ),
+        *("EncryptedDelta", "Error", "Frame", "MediaDelta", "PartDelta", "PartDone", "PartStart"),
+        *(
+            "ProviderEvent",
+            "ReasoningDelta",
+            "RefusalDelta",
+            "ResponseDone",
+            "ResponseStart",
+            "SealDelta",
+        ),
+        *("TextDelta", "UrpStreamEvent", "WireEvent", "EMPTY", "Source", "Value", "Losses"),
+        *("Folder", "StreamFailed", "bare", "fold", "renamed", "replace", "unfold"),
+    }
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_has_what_it_promises_and_says_what_it_is(name):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    for exported in getattr(module, "__all__", ()):
+        assert hasattr(module, exported)
+
+
+def test_importing_the_package_is_light():
+    script = "import sys, monoize; print([m for m in ('aiohttp', 'uvicorn', 'msgspec', 'yaml') if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
