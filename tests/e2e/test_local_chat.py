@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -21,6 +22,9 @@ STATUS = chat_engines({})["smollm2"].available()
 pytestmark = pytest.mark.skipif(
     not STATUS.installed, reason=f"the local engine is not installed: {STATUS.reason}"
 )
+
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed here")
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +64,7 @@ def test_prints_the_key_and_a_curl_for_each_protocol(running):
     assert f"curl -s {url}" in said
 
 
+@needs_curl
 def test_the_printed_curls_work_as_they_stand(running):
     _, _, log = running
     calls = [c for c in log.read_text("utf-8").split("\n\n") if c.lstrip().startswith("curl")]
@@ -99,6 +104,7 @@ CALLS = re.findall(r"```\n(curl .*?)\n```\n```json\n(.*?)\n```", README, re.DOTA
 VOLATILE = ("id", "created", "responseId", "usage", "usageMetadata")
 
 
+@needs_curl
 @pytest.mark.parametrize("call", CALLS, ids=[call[0].split()[2] for call in CALLS])
 def test_every_call_of_the_readme_gives_the_answer_that_it_shows(running, call):
     url, key, _ = running
