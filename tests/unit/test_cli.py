@@ -1,5 +1,6 @@
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,19 @@ def test_without_engines_and_keys_it_starts_and_says_how_to_go_on(tmp_path):
     assert "no local model smollm2" in done.stderr
     assert "no providers: set OPENAI_API_KEY" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_address_that_is_taken_is_one_clear_sentence(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = monoize("serve", "--port", str(port), cwd=tmp_path)
+    assert done.returncode == 1
+    assert (
+        done.stderr.strip() == f"monoize: cannot listen on 127.0.0.1:{port}: Address already in use"
+    )
+    assert done.stdout == ""
 
 
 def test_the_schema_of_the_config_is_printed():

@@ -40,6 +40,10 @@ def serve(
     except ConfigError as error:
         print(f"monoize: {error.message}", file=sys.stderr)
         return 1
+    problem = worker.address_problem(settings.server)
+    if problem is not None:
+        print(f"monoize: {problem}", file=sys.stderr)
+        return 1
     _announce(settings, embedded=config is None)
     return worker.run(place, settings, workers)
 

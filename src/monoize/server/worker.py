@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ from monoize.clock import RandomIds
 from monoize.embedded import embedded_settings, first_key, local_provider
 from monoize.server.app import App
 from monoize.server.state import DATA, build, chat_engines
-from monoize.settings import Settings, load
+from monoize.settings import ServerSettings, Settings, load
 
-__all__ = ["Place", "create", "run", "settings_for", "welcome"]
+__all__ = ["Place", "address_problem", "create", "run", "settings_for", "welcome"]
 
 _VARIABLE = "MONOIZE_WORKER_PLACE"  # how worker processes learn what the parent was told
 
@@ -76,6 +77,20 @@ def run(place: Place, settings: Settings, workers: int) -> int:
         timeout_graceful_shutdown=int(server.timeouts.drain),
     )
     return 0
+
+
+def address_problem(server: ServerSettings) -> str | None:
+    """Why the address cannot be listened on, found out before anything is promised."""
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(
+            server.host, server.port, type=socket.SOCK_STREAM
+        )[0]
+        with socket.socket(family, kind, number) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        return f"cannot listen on {server.host}:{server.port}: {error.strerror or error}"
+    return None
 
 
 def create() -> App:
