@@ -16,8 +16,7 @@ MonoizeError                     code, HTTP status, retryable
 │   ├── UpstreamRefused          the provider's own 4xx, passed on
 │   ├── UpstreamFailed           502  5xx, 429, network: retryable
 │   ├── UpstreamTimeout          502  retryable
-│   ├── UpstreamUnreadable       502  a reply that is not its protocol
-│   └── UpstreamExhausted        502  every candidate was tried (ROUT-8)
+│   └── UpstreamUnreadable       502  a reply that is not its protocol
 ├── EngineError                  503  a local engine is missing or broken
 └── ConfigError                  the operator can mend it; never reaches a caller
 """
@@ -46,7 +45,6 @@ __all__ = [
     "Unauthorized",
     "UnsupportedByTarget",
     "UpstreamError",
-    "UpstreamExhausted",
     "UpstreamFailed",
     "UpstreamRefused",
     "UpstreamTimeout",
@@ -163,10 +161,6 @@ class UpstreamTimeout(UpstreamError):
 class UpstreamUnreadable(UpstreamError):
     code = "invalid_upstream_response"
     retryable = True
-
-
-class UpstreamExhausted(UpstreamError):
-    code = "upstream_exhausted"
 
 
 class EngineError(MonoizeError):

@@ -232,6 +232,18 @@ def test_an_odd_stream_is_read_and_written_without_a_crash(id):
     check()
 
 
+UNREADABLE = ['{"half', "garbage", "[1]", "null"]
+READABLE = ["", " ", "[DONE]", "{}", r'{"x":"\ud83d"}']
+
+
+@pytest.mark.spec("T15")
+@pytest.mark.parametrize("id", protocol_ids())
+@pytest.mark.parametrize("data", [*UNREADABLE, *READABLE])
+def test_half_an_event_and_garbage_are_told_from_events(id, data):
+    frame = protocol(id).stream_decoder(SequentialIds()).decode(WireEvent(data))
+    assert frame.readable is (data in READABLE)
+
+
 @pytest.mark.spec("T15")
 @pytest.mark.parametrize("id", protocol_ids())
 def test_a_stream_that_just_ends_is_an_error(id):

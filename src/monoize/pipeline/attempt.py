@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -19,14 +20,12 @@ from monoize.sse import SseError, StreamParser
 from monoize.upstream.address import joined_url
 from monoize.upstream.client import UpstreamCall, UpstreamClient, UpstreamReply
 from monoize.upstream.engine_client import LOCAL_SCHEME
-from monoize.urp import Frame, UrpRequest, UrpResponse, WireEvent, renamed, unfold
+from monoize.urp import Frame, Losses, UrpRequest, UrpResponse, renamed, unfold
 
-__all__ = ["Attempt", "Kit", "provider_protocol"]
+__all__ = ["Attempt", "Kit", "encoded_for", "provider_protocol"]
 
 _FIRST_FAILURE = 300
 _STATUS_OF_A_HIDDEN_ERROR = 502  # an error inside a 200
-_END_MARKER = "[DONE]"
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Kit(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,10 +70,10 @@ class Attempt:
         return self._wire
 
     def _encode(self) -> WireRequest:
-        if not self.same_dialect:
-            self.call.incoming.protocol.refuse_untranslatable(self.call.request)
         request = renamed(self.call.request, self.candidate.upstream_model)
-        wire = self.protocol.encode_request(request, self.trace.request_losses)
+        wire = encoded_for(
+            self.protocol, self.call.incoming.protocol, request, self.trace.request_losses
+        )
         if self.call.strict and self.trace.request_losses.dropped:
             refuse_losses(self.trace.request_losses.dropped)
         return wire
@@ -193,14 +192,16 @@ class Attempt:
         decoder = self.protocol.stream_decoder(self.kit.ids)
         try:
             async for chunk in reply.chunks():
-                events = parser.feed(chunk)
-                readable = [event for event in events if _is_readable(event)]
-                if readable:
-                    yield [decoder.decode(event) for event in readable]
-                if len(readable) < len(events):
-                    raise UpstreamUnreadable("the provider sent an event that is not JSON")
-            last = [decoder.decode(event) for event in parser.close() if _is_readable(event)]
-            yield [*last, decoder.finish()]
+                frames = [decoder.decode(event) for event in parser.feed(chunk)]
+                good = list(takewhile(_is_readable, frames))
+                if good:
+                    yield good
+                if len(good) < len(frames):
+                    raise UpstreamUnreadable(
+                        "the provider sent an event that is not of its protocol"
+                    )
+            last = [decoder.decode(event) for event in parser.close()]
+            yield [*filter(_is_readable, last), decoder.finish()]
         except SseError as error:
             raise UpstreamUnreadable(str(error)) from None
         finally:
@@ -220,6 +221,15 @@ class Attempt:
             raise UpstreamUnreadable("the provider's reply holds no answer")
         error = self.protocol.decode_error(_STATUS_OF_A_HIDDEN_ERROR, wire)
         raise failure(error, _STATUS_OF_A_HIDDEN_ERROR)
+
+
+def encoded_for(
+    target: Protocol, caller: Protocol, request: UrpRequest, losses: Losses
+) -> WireRequest:
+    """A caller's request in the target's protocol, for a call and for the dry run alike."""
+    if target.dialect != caller.dialect:
+        caller.refuse_untranslatable(request)
+    return target.encode_request(request, losses)
 
 
 def refuse_losses(dropped: tuple[str, ...]) -> None:
@@ -248,24 +258,8 @@ def body_bytes(wire: WireRequest, request: UrpRequest, raw: bytes, dialect: str)
     return wirejson.dumps(wire.body)
 
 
-def _is_readable(event: WireEvent) -> bool:
-    """Half an event or garbage must not reach a caller as if it were one (T15)."""
-    data = event.data.strip()
-    if not data or data == _END_MARKER:
-        return True
-    try:
-        _OBJECT.decode(data)
-    except (msgspec.DecodeError, UnicodeError):
-        return _is_tolerable(data)
-    return True
-
-
-def _is_tolerable(data: str) -> bool:
-    """The slow look: an object with lone surrogates is allowed."""
-    try:
-        return isinstance(wirejson.loads(data), dict)
-    except wirejson.JsonError:
-        return False
+def _is_readable(frame: Frame) -> bool:
+    return frame.readable
 
 
 def _json_or_text(body: bytes) -> Any:

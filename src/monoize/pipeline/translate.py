@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from monoize.errors import InvalidRequest
-from monoize.pipeline.attempt import provider_protocol
+from monoize.pipeline.attempt import encoded_for, provider_protocol
 from monoize.pipeline.call import Incoming
 from monoize.pipeline.run import decoded, routed
 from monoize.protocol import Protocol, protocol, protocol_ids
@@ -50,9 +50,7 @@ def translated(wire: Mapping[str, Any], catalog: Catalog, request_id: str) -> di
         target, request = provider_protocol(candidate), renamed(request, candidate.upstream_model)
     else:
         target = _named(wire, "to")
-    if target.dialect != incoming.protocol.dialect:
-        incoming.protocol.refuse_untranslatable(request)
-    encoded = target.encode_request(request, losses)
+    encoded = encoded_for(target, incoming.protocol, request, losses)
     return {
         "from": incoming.protocol.id,
         "to": target.id,

@@ -170,3 +170,4 @@ class Frame(msgspec.Struct, frozen=True):
 
     events: tuple[UrpStreamEvent, ...]
     wire: WireEvent | None = None
+    readable: bool = True  # False: half an event or garbage, which must not reach a caller (T15)

@@ -19,7 +19,6 @@ from monoize.protocols.chat_completion.usage import decode_usage
 from monoize.urp import (
     Error,
     Frame,
-    ProviderEvent,
     ResponseDone,
     ResponseStart,
     UrpStreamEvent,
@@ -47,7 +46,15 @@ class ChatStreamDecoder(StreamDecoder):
 
     @override
     def decode(self, event: WireEvent) -> Frame:
-        return Frame(tuple(self._events(event)), event)
+        data = event.data.strip()
+        if self._is_over or not data:
+            return Frame((), event)
+        if data == DONE:
+            return Frame(tuple(self._end()) if self._choices else self.finish().events, event)
+        chunk = _object(data)
+        if chunk is None:
+            return Frame((), event, readable=False)
+        return Frame(tuple(self._events(chunk, event.name)), event)
 
     @override
     def finish(self) -> Frame:
@@ -60,20 +67,8 @@ class ChatStreamDecoder(StreamDecoder):
         error = Error(message="the provider's stream ended too early", code="stream_truncated")
         return Frame((error,))
 
-    def _events(self, event: WireEvent) -> Iterator[UrpStreamEvent]:
-        data = event.data.strip()
-        if self._is_over or not data:
-            return
-        if data == DONE:
-            yield from self._end() if self._choices else self.finish().events
-            return
-        try:
-            chunk = wirejson.loads(data)
-        except wirejson.JsonError:
-            chunk = None
-        if not isinstance(chunk, dict):
-            yield ProviderEvent(origin_protocol=DIALECT, event_type="unreadable", body=data)
-        elif _is_error(chunk, event.name):
+    def _events(self, chunk: Mapping[str, Any], name: str | None) -> Iterator[UrpStreamEvent]:
+        if _is_error(chunk, name):
             yield self._failed(chunk)
         else:
             yield from self._chunk(chunk)
@@ -150,6 +145,14 @@ def _choices_of(chunk: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if not isinstance(choices, list):
         return []
     return [choice for choice in choices if isinstance(choice, dict)]
+
+
+def _object(data: str) -> dict[str, Any] | None:
+    try:
+        chunk = wirejson.loads(data)
+    except wirejson.JsonError:
+        return None
+    return chunk if isinstance(chunk, dict) else None
 
 
 def _is_error(chunk: Mapping[str, Any], name: str | None) -> bool:

@@ -20,7 +20,6 @@ from monoize.urp import (
     ChoiceEnd,
     Error,
     Frame,
-    ProviderEvent,
     ResponseDone,
     ResponseStart,
     UrpStreamEvent,
@@ -51,16 +50,15 @@ class GeminiStreamDecoder(StreamDecoder):
         if event.data.strip() == "[DONE]":
             # Some gateways write OpenAI's end marker; Google's clients would choke on it (T10).
             return Frame(())
-        if self._over:
+        if self._over or not event.data.strip():
             return Frame((), event)
         try:
-            chunk = wirejson.loads(event.data)
+            chunks = listed(wirejson.loads(event.data))  # an error may come wrapped in an array
         except wirejson.JsonError:
-            return Frame((self._unknown(event, event.data),), event)
-        events: list[UrpStreamEvent] = []
-        for item in listed(chunk):
-            events += self._chunk(item, event)
-        return Frame(tuple(events), event)
+            chunks = []
+        if not chunks or not all(isinstance(chunk, dict) for chunk in chunks):
+            return Frame((), event, readable=False)
+        return Frame(tuple(said for chunk in chunks for said in self._chunk(chunk)), event)
 
     @override
     def finish(self) -> Frame:
@@ -76,10 +74,7 @@ class GeminiStreamDecoder(StreamDecoder):
         closing = [event for reader in self._candidates.values() for event in reader.close()]
         return Frame((*closing, self._done()))
 
-    def _chunk(self, chunk: Any, event: WireEvent) -> Iterator[UrpStreamEvent]:
-        if not isinstance(chunk, dict):
-            yield self._unknown(event, chunk)
-            return
+    def _chunk(self, chunk: Mapping[str, Any]) -> Iterator[UrpStreamEvent]:
         if chunk.get("error") is not None and "candidates" not in chunk:
             self._over = True
             yield _error(chunk)
@@ -128,9 +123,6 @@ class GeminiStreamDecoder(StreamDecoder):
             service_tier=service_tier(self._usage),
             extra_body=self._extra,
         )
-
-    def _unknown(self, event: WireEvent, body: Any) -> ProviderEvent:
-        return ProviderEvent(origin_protocol=DIALECT, event_type=event.name or "unknown", body=body)
 
 
 def _error(chunk: Mapping[str, Any]) -> Error:

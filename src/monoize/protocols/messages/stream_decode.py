@@ -53,6 +53,9 @@ __all__ = ["MessagesStreamDecoder"]
 # What compatible servers leave out at the start of a block, because it is still empty.
 _EMPTY_BLOCKS: Mapping[str, Json] = {"text": {"text": ""}, "thinking": {"thinking": ""}}
 
+# A keep-alive of no words, and the marker of another protocol that some routers add.
+_NOTHING_SAID = ("", "[DONE]")
+
 
 class _Open(msgspec.Struct):
     """A block between its start and its stop."""
@@ -78,12 +81,14 @@ class MessagesStreamDecoder(StreamDecoder):
 
     @override
     def decode(self, event: WireEvent) -> Frame:
+        if self._ended or event.data.strip() in _NOTHING_SAID:
+            return Frame((), event)
         try:
             wire = wirejson.loads(event.data)
         except wirejson.JsonError:
-            return Frame((), event)
-        if not isinstance(wire, dict) or self._ended:
-            return Frame((), event)
+            wire = None
+        if not isinstance(wire, dict):
+            return Frame((), event, readable=False)
         bare_error = "error" if wire.get("error") else None  # as routers write it
         kind = wire.get("type") or event.name or bare_error
         return Frame(tuple(self._read(kind, wire)), event)

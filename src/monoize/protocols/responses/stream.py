@@ -47,9 +47,12 @@ class ResponsesDecoder(StreamDecoder):
 
     @override
     def decode(self, event: WireEvent) -> Frame:
-        if self._ended or event.data.strip() == "[DONE]":
+        if self._ended or event.data.strip() in ("", "[DONE]"):
             return Frame((), event)
-        return Frame(tuple(self._events(event)), event)
+        payload = _object(event.data)
+        if payload is None:
+            return Frame((), event, readable=False)
+        return Frame(tuple(self._events(payload, event.name)), event)
 
     @override
     def finish(self) -> Frame:
@@ -59,13 +62,10 @@ class ResponsesDecoder(StreamDecoder):
         message = "the provider's stream ended before response.completed"
         return Frame((Error(message=message, code="stream_truncated"),))
 
-    def _events(self, event: WireEvent) -> Iterable[UrpStreamEvent]:
-        payload = _object(event.data)
-        if not payload:
-            return [_native(event.name or "unknown", event.data)]
+    def _events(self, payload: Mapping[str, Any], name: str | None) -> Iterable[UrpStreamEvent]:
         kind = payload.get("type")
         if not isinstance(kind, str):
-            kind = event.name or ""
+            kind = name or ""
         if kind == "error" or (kind in ("", "message") and payload.get("error")):
             return self._fail(stream_error(payload))
         response = payload.get("response")
@@ -120,13 +120,12 @@ class ResponsesDecoder(StreamDecoder):
         return [error]
 
 
-def _object(data: str) -> dict[str, Any]:
-    """The payload of an event; empty where it is none."""
+def _object(data: str) -> dict[str, Any] | None:
     try:
         payload = wirejson.loads(data)
     except wirejson.JsonError:
-        payload = None
-    return payload if isinstance(payload, dict) else {}
+        return None
+    return payload if isinstance(payload, dict) else None
 
 
 def _native(kind: str, body: Any) -> ProviderEvent:
@@ -150,7 +149,7 @@ class ResponsesEncoder(StreamEncoder):
         """The provider's own event, with the namespace of the tool that it calls."""
         if '_call"' not in event.data:
             return event
-        payload = _object(event.data)
+        payload = _object(event.data) or {}
         changed = dict(payload)
         if "item" in payload:
             changed["item"] = as_declared(payload["item"], self._declared)

@@ -313,11 +313,6 @@ def test_an_error_event_by_its_name():
     assert event.message == "no"
 
 
-def test_what_is_no_json_is_passed_over():
-    events = decode("not json", "[1]", " ", chunk({"content": "x"}, "stop"), DONE)
-    assert [e.body for e in events if isinstance(e, ProviderEvent)] == ["not json", "[1]"]
-
-
 # --- decoding: calls -----------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from monoize.errors import (
     ModelNotFound,
     ProviderError,
     Unauthorized,
-    UpstreamExhausted,
+    UpstreamFailed,
     UpstreamRefused,
 )
 
@@ -52,7 +52,7 @@ def test_reads_an_error_of_any_shape(responses, body, message, kind, code, param
         (Unauthorized("bad"), "authentication_error", "unauthorized", None),
         (Forbidden("bad"), "permission_error", "forbidden", None),
         (ModelNotFound("bad"), "invalid_request_error", "model_not_found", None),
-        (UpstreamExhausted("bad"), "server_error", "upstream_exhausted", None),
+        (UpstreamFailed("bad"), "server_error", "upstream_error", None),
         (UpstreamRefused("bad", http_status=429), "rate_limit_error", "upstream_error", None),
     ],
 )  # fmt: skip

@@ -393,7 +393,7 @@ def test_an_end_marker_is_passed_over(read):
     assert [type(e) for e in events] == [ResponseStart, ResponseDone]
 
 
-@pytest.mark.parametrize("data", ["not json", "[1]", '"x"', "{}", '{"type":5}'])
+@pytest.mark.parametrize("data", ["{}", '{"type":5}'])
 def test_noise_is_a_native_event(responses, data):
     (event_,) = responses.stream_decoder(SequentialIds()).decode(WireEvent(data)).events
     assert isinstance(event_, ProviderEvent)
