@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import secrets
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "IdSource", "RandomIds", "SequentialIds", "SystemClock"]
+__all__ = [
+    "Clock",
+    "Dice",
+    "IdSource",
+    "RandomIds",
+    "SequentialIds",
+    "SystemClock",
+    "SystemDice",
+]
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -24,12 +33,22 @@ class IdSource(Protocol):
         """An id that no other call has given: `prefix` and 24 letters or digits."""
 
 
+class Dice(Protocol):
+    def roll(self) -> float:
+        """A number in [0, 1), each as likely as the next."""
+
+
 class SystemClock:
     def now(self) -> float:
         return time.time()
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+
+class SystemDice:
+    def roll(self) -> float:
+        return random.random()  # noqa: S311 - chooses among channels, guards nothing
 
 
 class RandomIds:

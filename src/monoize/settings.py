@@ -17,7 +17,9 @@ from msgspec import Meta
 from monoize.errors import ConfigError
 
 __all__ = [
+    "AffinitySettings",
     "ChannelSettings",
+    "HealthSettings",
     "KeySettings",
     "LimitSettings",
     "ModelSettings",
@@ -82,6 +84,33 @@ class RuleSettings(_Section, frozen=True, kw_only=True):
     config: Mapping[str, Any] = {}
 
 
+class HealthSettings(_Section, frozen=True, kw_only=True):
+    """When a channel rests and how it comes back; what is left out is inherited (HEALTH-1a).
+
+    A channel's own value wins, then its provider's, then `settings.health`, then the default in routing/breaker.py.
+    """
+
+    failure_threshold: PositiveInt | None = None  # failures in a row
+    cooldown_seconds: Seconds | None = None
+    window_seconds: Seconds | None = None
+    min_samples: PositiveInt | None = None
+    failure_rate_threshold: Annotated[float, Meta(ge=0.01, le=1.0)] | None = None
+    rate_limit_cooldown_seconds: Seconds | None = None
+    retry_after_limit_seconds: Seconds | None = None  # no provider may ask for a longer rest
+    per_model: bool | None = None  # one breaker for each model of a channel (D11)
+    probe_enabled: bool | None = None
+    probe_interval_seconds: Seconds | None = None
+    probe_model: str | None = None  # else the first exact name, else what last succeeded (D49)
+    probe_success_threshold: PositiveInt | None = None
+
+
+class AffinitySettings(_Section, frozen=True, kw_only=True):
+    """A conversation stays on its channel: prompt caches and sealed reasoning live there (D12)."""
+
+    idle_seconds: Seconds = 1800
+    conversations: PositiveInt = 4096  # remembered at a time
+
+
 class ModelSettings(_Section, frozen=True, kw_only=True):
     redirect: str | None = None  # the provider's own name of the model (ENC-4)
     multiplier: Annotated[
@@ -101,18 +130,23 @@ class ChannelSettings(_Section, frozen=True, kw_only=True):
     proxy: str | None = None  # http://host:port
     headers: Mapping[str, str] = {}  # sent with every call on this channel
     forward_headers: tuple[str, ...] = ()  # caller headers that may reach this provider
-    health: Mapping[str, Any] = {}
+    health: HealthSettings = HealthSettings()
 
 
 class ProviderSettings(_Section, frozen=True, kw_only=True):
     id: str
     type: ProviderType
     enabled: bool = True
-    max_retries: Annotated[int, Meta(ge=-1)] = -1
-    request_timeout_ms: PositiveInt | None = None
+    max_retries: Annotated[int, Meta(ge=-1)] = -1  # further channels to try; -1: all (ROUT-4)
+    channel_retries: Annotated[int, Meta(ge=0)] = 0  # repeats on a channel already tried (D9)
+    fail_forward_on: tuple[Annotated[int, Meta(ge=400, le=499)], ...] = ()  # statuses beside D9's
+    request_timeout_ms: PositiveInt | None = None  # until the first byte
+    idle_timeout_ms: PositiveInt | None = None  # between two chunks of a reply
     models: Mapping[str, ModelSettings] = {}
     channels: tuple[ChannelSettings, ...] = ()
     transforms: tuple[RuleSettings, ...] = ()
+    health: HealthSettings = HealthSettings()
+    affinity: AffinitySettings | None = None
     engine: str | None = None  # of a local provider: the name of a module in engines/
     engine_options: Mapping[str, Any] = {}
 
@@ -131,8 +165,8 @@ class MediaSettings(_Section, frozen=True, kw_only=True):
 
 
 class TuningSettings(_Section, frozen=True, kw_only=True):
-    reasoning_suffix_map: Mapping[str, str] = {}
-    health: Mapping[str, Any] = {}
+    reasoning_suffix_map: Mapping[str, str] = {}  # suffix of a model name -> effort (MSUF-3)
+    health: HealthSettings = HealthSettings()
 
 
 class Settings(_Section, frozen=True, kw_only=True):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 import msgspec
 
+from monoize.globs import glob_matches, is_glob
 from monoize.settings import ChannelSettings, ModelSettings, ProviderSettings
 
-__all__ = ["Candidate", "Catalog", "glob_matches"]
+__all__ = ["Candidate", "Catalog"]
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,28 +44,13 @@ class Catalog:
         found: dict[str, ProviderSettings] = {}
         for provider in self.providers:
             for name in provider.models:
-                if not _is_glob(name):
+                if not is_glob(name):
                     found.setdefault(name, provider)
         return tuple(found.items())
 
 
 def model_row(models: Mapping[str, ModelSettings], model: str) -> ModelSettings | None:
     exact = models.get(model)
-    if exact is not None and not _is_glob(model):
+    if exact is not None and not is_glob(model):
         return exact
     return next((row for glob, row in models.items() if glob_matches(glob, model)), None)
-
-
-def glob_matches(glob: str, name: str) -> bool:
-    """`*` is any run of characters, `?` exactly one; the whole name must match."""
-    return glob == "*" or _pattern(glob).fullmatch(name) is not None
-
-
-@lru_cache(maxsize=4096)
-def _pattern(glob: str) -> re.Pattern[str]:
-    letters = {"*": ".*", "?": "."}
-    return re.compile("".join(letters.get(c) or re.escape(c) for c in glob), re.DOTALL)
-
-
-def _is_glob(name: str) -> bool:
-    return "*" in name or "?" in name

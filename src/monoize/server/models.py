@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from monoize.errors import ModelNotFound
+from monoize.globs import glob_matches, is_glob
 from monoize.pipeline.call import Answer
-from monoize.routing.catalog import glob_matches
 from monoize.server.http import HttpRequest, json_answer
 from monoize.server.state import State
 
@@ -47,7 +47,7 @@ async def _listed(state: State) -> dict[str, str]:
     """Exact names, and for globs what the provider's own list matches (D49); each with its provider."""
     found = {name: provider.id for name, provider in state.catalog.exact_models()}
     for provider in state.catalog.providers:
-        globs = [glob for glob in provider.models if "*" in glob or "?" in glob]
+        globs = [glob for glob in provider.models if is_glob(glob)]
         if globs and provider.type != "local":
             for name in await state.provider_models.listed(provider):
                 if any(glob_matches(glob, name) for glob in globs):

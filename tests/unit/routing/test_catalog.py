@@ -1,7 +1,8 @@
 import pytest
 
 from monoize.errors import ProviderError, UpstreamFailed, UpstreamRefused
-from monoize.routing.catalog import Catalog, glob_matches
+from monoize.globs import glob_matches
+from monoize.routing.catalog import Catalog
 from monoize.routing.verdict import failure
 from monoize.settings import ChannelSettings, ModelSettings, ProviderSettings
 

@@ -1,0 +1,1 @@
+"""URP -> URP, one file per transform: `ls` is the catalogue."""
