@@ -24,6 +24,7 @@ from monoize.urp.message import (
     Url,
 )
 from monoize.urp.request import (
+    USERNAME_FIELD,
     JsonObjectFormat,
     JsonSchemaFormat,
     ReasoningSettings,
@@ -61,6 +62,7 @@ from monoize.urp.value import EMPTY, Source, Value, bare, replace
 
 __all__ = [
     "EMPTY",
+    "USERNAME_FIELD",
     "ArgumentsDelta",
     "Audio",
     "Base64",

@@ -11,6 +11,7 @@ from monoize.urp.message import Message
 from monoize.urp.value import Value
 
 __all__ = [
+    "USERNAME_FIELD",
     "JsonObjectFormat",
     "JsonSchemaFormat",
     "ReasoningSettings",
@@ -21,6 +22,10 @@ __all__ = [
     "UrpRequest",
     "renamed",
 ]
+
+
+# Who calls, for transforms only: put into extra_body before the first rule, taken out after the last (DEF-4).
+USERNAME_FIELD = "__monoize_username"
 
 
 class Tool(Value, frozen=True, kw_only=True):
