@@ -6,7 +6,7 @@ SHARED := ../shared
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt lint types imports cover conformance conformance-write lock docs clean
+.PHONY: help run test check fmt lint types imports cover conformance conformance-write lock docs spec clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -67,6 +67,9 @@ conformance-write: $(VENV)/.dev  ## the same, and put the figures into README.md
 
 docs: $(VENV)/.dev  ## renew the generated pages of docs/reference
 	@$(BIN)/monoize config schema | $(BIN)/python -m json.tool > docs/reference/config.schema.json
+
+spec: $(VENV)/bin/python  ## every rule of the specifications beside the tests that show it
+	@$(BIN)/python tests/rule_table.py
 
 lock: $(VENV)/.dev  ## renew the pinned versions
 	@$(PIP) install --quiet pip-tools

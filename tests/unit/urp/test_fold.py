@@ -100,6 +100,7 @@ def grown(part, *deltas):
     )
 
 
+@pytest.mark.spec("STR-3")
 def test_every_delta_grows_its_part():
     assert grown(Text(content="a"), TextDelta(content="b"), TextDelta(content="c")).content == "abc"
     assert (
@@ -152,7 +153,7 @@ def test_a_delta_that_does_not_fit_its_part_changes_nothing_else():
     assert part == Refusal(content="no")
 
 
-@pytest.mark.spec("T3")
+@pytest.mark.spec("T3", "STR-3")
 def test_interleaved_parts_keep_their_own_pieces():
     calls = [ToolCall(call_id=c, name=c, arguments="") for c in "ab"]
     events = [start(0, calls[0]), start(1, calls[1])]
@@ -177,7 +178,7 @@ def test_usage_of_the_start_stands_until_the_end_brings_its_own():
     assert folder.response().usage == Usage(input_tokens=9, output_tokens=1)
 
 
-@pytest.mark.spec("T15")
+@pytest.mark.spec("T15", "STR-2")
 def test_a_stream_that_failed_is_no_response():
     with pytest.raises(StreamFailed, match="overloaded"):
         fold([ResponseStart(id="r", model="m"), Error(message="overloaded")])

@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+import monoize.urp
 from monoize.urp import (
     EMPTY,
     Losses,
@@ -42,6 +43,40 @@ def test_bare_forgets_sources_at_every_level():
     assert bare(message) == Message(
         role=Role.USER, parts=(Text(content="a", extra_body={}),), extra_body={}
     )
+
+
+@pytest.mark.spec("URP-1", "URP-3")
+@pytest.mark.parametrize("kind", [UrpRequest, Message])
+def test_a_request_has_a_model_and_a_message_has_a_role(kind):
+    with pytest.raises(TypeError, match="model" if kind is UrpRequest else "role"):
+        kind()
+
+
+@pytest.mark.spec("URP-2", "URP-3")
+def test_messages_and_parts_are_ordered_and_may_be_none():
+    assert UrpRequest(model="m").messages == ()
+    assert Message(role=Role.USER).parts == ()
+    parts = tuple(Text(content=c) for c in "ba")
+    assert [p.content for p in Message(role=Role.USER, parts=parts).parts] == ["b", "a"]
+
+
+# What never stands on the wire as an object: the wire itself, and the frame around events.
+NOT_JSON = {"Frame", "Source", "WireEvent"}
+STRUCTS = [
+    value
+    for name in monoize.urp.__all__
+    if isinstance(value := getattr(monoize.urp, name), type)
+    and issubclass(value, msgspec.Struct)
+    and name not in NOT_JSON
+]
+
+
+@pytest.mark.spec("URP-5")
+@pytest.mark.parametrize("kind", STRUCTS, ids=lambda kind: kind.__name__)
+def test_every_struct_takes_unknown_fields(kind):
+    required = {f.name: None for f in msgspec.structs.fields(kind) if f.required}
+    assert kind(**required).extra_body == {}
+    assert kind(**required, extra_body={"odd": 1}).extra_body == {"odd": 1}
 
 
 @pytest.mark.spec("URP-5", "URP-6")

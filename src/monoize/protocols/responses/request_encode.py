@@ -57,7 +57,7 @@ def encode_request(request: UrpRequest, losses: Losses) -> dict[str, Any]:
     items = InputWriter(request, losses).items(position)
     if items or "prompt" not in request.extra_body:
         body["input"] = items
-    return {**body, **encode_settings(request, losses)}
+    return flattened(body, encode_settings(request, losses))  # named fields win (URP-7)
 
 
 def encode_settings(request: UrpRequest, losses: Losses) -> dict[str, Any]:

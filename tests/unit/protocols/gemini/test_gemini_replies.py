@@ -95,6 +95,7 @@ FULL = {
 }
 
 
+@pytest.mark.spec("DEC-3", "DEC-5")
 def test_a_whole_reply():
     response = decode(FULL)
     assert (response.id, response.model, response.origin) == ("r1", "gemini-x", "gemini")

@@ -216,7 +216,7 @@ def test_a_signature_belongs_to_its_part():
     assert parts[3].extra_body == {"thoughtSignature": "czQ="}
 
 
-@pytest.mark.spec("T24")
+@pytest.mark.spec("DEC-3", "T24")
 @pytest.mark.parametrize(
     ("call", "arguments"),
     [
