@@ -16,7 +16,8 @@ MonoizeError                     code, HTTP status, retryable
 │   ├── UpstreamRefused          the provider's own 4xx, passed on
 │   ├── UpstreamFailed           502  5xx, 429, network: retryable
 │   ├── UpstreamTimeout          502  retryable
-│   └── UpstreamUnreadable       502  a reply that is not its protocol
+│   ├── UpstreamUnreadable       502  a reply that is not its protocol
+│   └── UpstreamExhausted        502  nobody is left to ask; says what was tried
 ├── EngineError                  503  a local engine is missing or broken
 └── ConfigError                  the operator can mend it; never reaches a caller
 """
@@ -45,6 +46,7 @@ __all__ = [
     "Unauthorized",
     "UnsupportedByTarget",
     "UpstreamError",
+    "UpstreamExhausted",
     "UpstreamFailed",
     "UpstreamRefused",
     "UpstreamTimeout",
@@ -161,6 +163,10 @@ class UpstreamTimeout(UpstreamError):
 class UpstreamUnreadable(UpstreamError):
     code = "invalid_upstream_response"
     retryable = True
+
+
+class UpstreamExhausted(UpstreamError):
+    code = "upstream_exhausted"
 
 
 class EngineError(MonoizeError):

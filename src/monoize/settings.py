@@ -6,7 +6,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -156,8 +156,11 @@ class KeySettings(_Section, frozen=True, kw_only=True):
     key: Annotated[str, Meta(min_length=8)]
     username: str | None = None
     enabled: bool = True
-    max_multiplier: str | int | float | None = None
+    max_multiplier: str | int | float | None = None  # the dearest multiplier it may use (PIPE-2)
     transforms: tuple[RuleSettings, ...] = ()
+
+    def exact_ceiling(self) -> Decimal | None:
+        return None if self.max_multiplier is None else Decimal(str(self.max_multiplier))
 
 
 class MediaSettings(_Section, frozen=True, kw_only=True):
@@ -242,18 +245,39 @@ def _check(settings: Settings, name: str) -> None:
     _unique((k.name for k in settings.keys), f"{name}: keys", "name")
     _unique((k.key for k in settings.keys), f"{name}: keys", "key", secret=True)
     for index, provider in enumerate(settings.providers):
-        where = f"{name}: $.providers[{index}] ({provider.id})"
-        _unique((c.id for c in provider.channels), f"{where}.channels", "id")
-        if not provider.models:
-            raise ConfigError(f'{where}: models is empty; use {{"*": {{}}}} to take every model')
-        if provider.type == "local" and not provider.engine:
-            raise ConfigError(f"{where}: a local provider needs an engine, such as engine: smollm2")
-        if provider.type != "local" and not provider.channels:
-            raise ConfigError(f"{where}: channels is empty; a provider needs at least one")
-        for channel in provider.channels:
-            _check_url(channel.base_url, provider.type, f"{where}.channels[{channel.id}].base_url")
+        _check_provider(provider, f"{name}: $.providers[{index}] ({provider.id})")
+    _check_engines(settings.providers, name)
+    for index, key in enumerate(settings.keys):
+        _check_multiplier(key.max_multiplier, f"{name}: $.keys[{index}].max_multiplier")
+    for suffix, effort in settings.settings.reasoning_suffix_map.items():
+        if not suffix.strip() or not effort.strip():
+            raise ConfigError(
+                f"{name}: $.settings.reasoning_suffix_map: neither a suffix nor its effort may be empty"
+            )
+    if not settings.keys and not is_loopback(settings.server.host):
+        raise ConfigError(
+            f"{name}: server.host is {settings.server.host} but there are no keys; "
+            "without keys the gateway serves loopback only"
+        )
+
+
+def _check_provider(provider: ProviderSettings, where: str) -> None:
+    _unique((c.id for c in provider.channels), f"{where}.channels", "id")
+    if not provider.models:
+        raise ConfigError(f'{where}: models is empty; use {{"*": {{}}}} to take every model')
+    if provider.type == "local" and not provider.engine:
+        raise ConfigError(f"{where}: a local provider needs an engine, such as engine: smollm2")
+    if provider.type != "local" and not provider.channels:
+        raise ConfigError(f"{where}: channels is empty; a provider needs at least one")
+    for model, row in provider.models.items():
+        _check_multiplier(row.multiplier, f"{where}.models[{model}].multiplier")
+    for channel in provider.channels:
+        _check_url(channel.base_url, provider.type, f"{where}.channels[{channel.id}].base_url")
+
+
+def _check_engines(providers: tuple[ProviderSettings, ...], name: str) -> None:
     options: dict[str, Mapping[str, Any]] = {}
-    for provider in settings.providers:
+    for provider in providers:
         if (
             provider.engine
             and options.setdefault(provider.engine, provider.engine_options)
@@ -262,11 +286,6 @@ def _check(settings: Settings, name: str) -> None:
             raise ConfigError(
                 f"{name}: two providers run engine {provider.engine} with different engine_options"
             )
-    if not settings.keys and not is_loopback(settings.server.host):
-        raise ConfigError(
-            f"{name}: server.host is {settings.server.host} but there are no keys; "
-            "without keys the gateway serves loopback only"
-        )
 
 
 def _unique(values: Any, where: str, what: str, *, secret: bool = False) -> None:
@@ -277,6 +296,17 @@ def _unique(values: Any, where: str, what: str, *, secret: bool = False) -> None
                 f"{where}: {what} {'(hidden)' if secret else repr(value)} appears twice"
             )
         seen.add(value)
+
+
+def _check_multiplier(value: str | float | None, where: str) -> None:
+    if value is None:
+        return
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not number.is_finite() or number <= 0:
+        raise ConfigError(f"{where}: must be a number above 0, not {value!r}")
 
 
 def _check_url(url: str | None, kind: str, where: str) -> None:

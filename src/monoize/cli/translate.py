@@ -11,8 +11,7 @@ from cyclopts import Parameter
 
 from monoize import wirejson
 from monoize.errors import MonoizeError
-from monoize.pipeline.translate import translated
-from monoize.routing.catalog import Catalog
+from monoize.pipeline.translate import translated_to
 
 __all__ = ["translate"]
 
@@ -32,7 +31,7 @@ def translate(
     try:
         raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         wire = {"from": source, "to": to, "request": wirejson.loads(raw)}
-        report = translated({**wire, **({"model": model} if model else {})}, Catalog(()), "dry-run")
+        report = translated_to({**wire, **({"model": model} if model else {})})
     except OSError as error:
         print(f"monoize: {file}: {error.strerror}", file=sys.stderr)
         return 1

@@ -9,34 +9,25 @@ from typing import Any
 import msgspec
 
 from monoize import wirejson
-from monoize.clock import Clock, IdSource
 from monoize.errors import LossRefused, UpstreamError, UpstreamUnreadable
 from monoize.pipeline.call import Call, Trace
+from monoize.pipeline.decode import without_username
+from monoize.pipeline.kit import Kit
+from monoize.pipeline.received import Received, Whole, collected, opened
 from monoize.protocol import Protocol, WireRequest, protocol
 from monoize.routing.catalog import Candidate
-from monoize.routing.verdict import failure
-from monoize.settings import LimitSettings, TimeoutSettings
+from monoize.routing.verdict import failure, retry_after
 from monoize.sse import SseError, StreamParser
+from monoize.transform import ResponseChain, Rule, request_applied
 from monoize.upstream.address import joined_url
 from monoize.upstream.client import UpstreamCall, UpstreamClient, UpstreamReply
 from monoize.upstream.engine_client import LOCAL_SCHEME
-from monoize.urp import Frame, Losses, UrpRequest, UrpResponse, renamed, unfold
+from monoize.urp import Frame, Losses, UrpRequest, UrpResponse, renamed, replace
 
-__all__ = ["Attempt", "Kit", "encoded_for", "provider_protocol"]
+__all__ = ["Attempt", "encoded_for", "provider_protocol"]
 
 _FIRST_FAILURE = 300
 _STATUS_OF_A_HIDDEN_ERROR = 502  # an error inside a 200
-
-
-class Kit(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pipeline needs from outside."""
-
-    client: UpstreamClient
-    engines: UpstreamClient
-    clock: Clock
-    ids: IdSource
-    limits: LimitSettings
-    timeouts: TimeoutSettings
 
 
 def provider_protocol(candidate: Candidate) -> Protocol:
@@ -54,41 +45,74 @@ class Attempt:
         self.kit = kit
         self.trace = trace
         self.protocol = provider_protocol(candidate)
+        self.request = call.request
+        self._rules = kit.provider_rules.get(candidate.provider.id, ())
+        # Made anew for every attempt: no state of an earlier one is left in them (T17).
+        self.provider_chain = self._chain(self._rules)
+        self.key_chain = self._chain(call.incoming.caller.rules)
         self._wire: WireRequest | None = None
         self._reply: UpstreamReply | None = None
+        trace.provider = candidate.provider.id
+        trace.channel = candidate.channel.id
+        trace.request_losses = Losses()  # what an earlier attempt would have lost is of no interest
+        for field in call.left_out:
+            trace.request_losses.drop(field)
+
+    def _chain(self, rules: tuple[Rule, ...]) -> ResponseChain:
+        return ResponseChain(rules, model=self.call.model, provider_protocol=self.protocol.id)
 
     @property
     def same_dialect(self) -> bool:
         return self.protocol.dialect == self.call.incoming.protocol.dialect
 
+    @property
+    def was_sent(self) -> bool:
+        return self._reply is not None
+
+    @property
+    def replays(self) -> bool:
+        """Whether the provider's own bytes may go to the caller: nobody changes them on the way."""
+        return self.same_dialect and not self.provider_chain and not self.key_chain
+
     # --- out ---
+
+    def take_upstream_name(self) -> None:
+        """Step 5."""
+        self.request = renamed(self.call.request, self.candidate.upstream_model)
+
+    def apply_provider_rules(self) -> None:
+        """Step 6; after it no rule needs to know any more who calls (CTX-2)."""
+        request = request_applied(
+            self.request,
+            self._rules,
+            model=self.call.model,
+            provider_protocol=self.protocol.id,
+            observe=self.trace.observe,
+        )
+        buffered = self.provider_chain.needs_whole_response or self.key_chain.needs_whole_response
+        if request.stream and buffered:
+            request = replace(request, stream=False)  # PIPE-1a
+        self.request = without_username(request)
+        self.trace.upstream_model = self.request.model
 
     def encoded(self) -> WireRequest:
         """The request in the provider's protocol, made once; its losses are in the trace."""
         if self._wire is None:
-            self._wire = self._encode()
+            losses = self.trace.request_losses
+            self._wire = encoded_for(
+                self.protocol, self.call.incoming.protocol, self.request, losses
+            )
+            if self.call.strict and losses.dropped:
+                refuse_losses(losses.dropped)
         return self._wire
 
-    def _encode(self) -> WireRequest:
-        request = renamed(self.call.request, self.candidate.upstream_model)
-        wire = encoded_for(
-            self.protocol, self.call.incoming.protocol, request, self.trace.request_losses
-        )
-        if self.call.strict and self.trace.request_losses.dropped:
-            refuse_losses(self.trace.request_losses.dropped)
-        return wire
-
     def count_request(self) -> WireRequest | None:
-        request = renamed(self.call.request, self.candidate.upstream_model)
-        return self.protocol.encode_count(request, self.trace.request_losses)
+        return self.protocol.encode_count(self.request, self.trace.request_losses)
 
     async def send(self, wire: WireRequest | None = None) -> UpstreamReply:
         """Raises UpstreamRefused for the provider's own no, UpstreamFailed for what may work elsewhere."""
         wire = wire or self.encoded()
         self.trace.attempts += 1
-        self.trace.provider = self.candidate.provider.id
-        self.trace.channel = self.candidate.channel.id
-        self.trace.upstream_model = self.candidate.upstream_model
         started = self.kit.clock.monotonic()
         try:
             self._reply = await self._client().send(self._upstream_call(wire))
@@ -107,7 +131,7 @@ class Attempt:
 
     def _upstream_call(self, wire: WireRequest) -> UpstreamCall:
         provider, channel = self.candidate.provider, self.candidate.channel
-        milliseconds = provider.request_timeout_ms
+        timeouts = self.kit.timeouts
         url = (
             f"{LOCAL_SCHEME}{provider.engine or ''}"
             if channel.base_url is None
@@ -116,12 +140,10 @@ class Attempt:
         return UpstreamCall(
             url=url,
             headers=self._headers(),
-            body=body_bytes(wire, self.call.request, self.call.incoming.raw, self.protocol.dialect),
+            body=body_bytes(wire, self.request, self.call.incoming.raw, self.protocol.dialect),
             proxy=channel.proxy,
-            first_byte_seconds=milliseconds / 1000
-            if milliseconds
-            else self.kit.timeouts.first_byte,
-            idle_seconds=self.kit.timeouts.idle,
+            first_byte_seconds=_seconds(provider.request_timeout_ms, timeouts.first_byte),
+            idle_seconds=_seconds(provider.idle_timeout_ms, timeouts.idle),
         )
 
     def _headers(self) -> dict[str, str]:
@@ -134,7 +156,7 @@ class Attempt:
         passed = {name.lower(): caller[name.lower()] for name in allowed if name.lower() in caller}
         return {
             "content-type": "application/json",
-            "accept": "text/event-stream" if self.call.request.stream else "application/json",
+            "accept": "text/event-stream" if self.request.stream else "application/json",
             **self.protocol.headers(channel.api_key),
             **passed,
             **{name.lower(): value for name, value in channel.headers.items()},
@@ -151,6 +173,10 @@ class Attempt:
         if secret:  # some providers repeat the key that they refuse (D18)
             body = body.replace(secret, b"***")
         error = self.protocol.decode_error(reply.status, _json_or_text(body))
+        pause = retry_after(reply.headers, self.kit.clock.now())
+        if pause is not None:
+            details = {**(error.details or {}), "retry_after": pause}
+            error = msgspec.structs.replace(error, details=details)
         raise failure(error, reply.status)
 
     # --- back ---
@@ -175,16 +201,24 @@ class Attempt:
             raise UpstreamUnreadable("the provider's reply is not a JSON object")
         return raw, wire
 
-    def stream_parser(self) -> StreamParser | None:
+    async def received(self) -> Received:
+        """Step 8: the reply, decoded as far as it has come; a stream only for a caller that wants one."""
+        parser = self._stream_parser()
+        if self._reply is None or parser is None:  # answered in one piece, asked for so or not
+            raw, wire = await self.unary()
+            own_bytes = self.replays and not self.call.wants_stream
+            return Whole(response=self.decoded(wire), raw=raw if own_bytes else None)
+        live = await opened(self._streamed(self._reply, parser), replays=self.replays)
+        if self.call.wants_stream:
+            return live
+        return Whole(response=_with_an_answer(await collected(live)))
+
+    def _stream_parser(self) -> StreamParser | None:
         """How to read the reply as a stream; None when the provider answered in one piece."""
         kind = self._reply.headers.get("content-type", "") if self._reply is not None else ""
+        if not self.request.stream and "event-stream" not in kind:
+            return None
         return self.protocol.stream_parser(kind, self.kit.limits.event_bytes)
-
-    def frames(self, parser: StreamParser | None) -> AsyncGenerator[list[Frame], None]:
-        """The frames of the reply, as many at a time as one read brought."""
-        if self._reply is None:
-            raise UpstreamUnreadable("nothing was sent yet")
-        return self._unfolded() if parser is None else self._streamed(self._reply, parser)
 
     async def _streamed(
         self, reply: UpstreamReply, parser: StreamParser
@@ -207,11 +241,6 @@ class Attempt:
         finally:
             await self.close()
 
-    async def _unfolded(self) -> AsyncGenerator[list[Frame], None]:
-        """A provider that answers a stream request in one piece: the same events, all at once."""
-        _, wire = await self.unary()
-        yield [Frame((event,)) for event in unfold(self.decoded(wire))]
-
     def decoded(self, wire: Mapping[str, Any]) -> UrpResponse:
         """A unary reply; one without any answer is a failure, whatever its status said (T15)."""
         response = self.protocol.decode_response(wire, self.kit.ids)
@@ -221,6 +250,16 @@ class Attempt:
             raise UpstreamUnreadable("the provider's reply holds no answer")
         error = self.protocol.decode_error(_STATUS_OF_A_HIDDEN_ERROR, wire)
         raise failure(error, _STATUS_OF_A_HIDDEN_ERROR)
+
+
+def _with_an_answer(response: UrpResponse) -> UrpResponse:
+    if not response.choices:
+        raise UpstreamUnreadable("the provider's stream holds no answer")
+    return response
+
+
+def _seconds(milliseconds: int | None, otherwise: float) -> float:
+    return otherwise if milliseconds is None else milliseconds / 1000
 
 
 def encoded_for(

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from decimal import Decimal
 from typing import Any
 from typing import Protocol as Interface
 
 import msgspec
 
 from monoize.protocol import Protocol
+from monoize.transform import Observer, Rule
 from monoize.urp import Losses, UrpRequest
 
-__all__ = ["Answer", "Body", "Call", "Incoming", "Trace"]
+__all__ = ["NOBODY", "Answer", "Body", "Call", "Caller", "Incoming", "Trace"]
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Who calls, as far as the API key tells (PIPE-2)."""
+
+    key: str | None = None  # the key's name, never the key itself
+    username: str | None = None
+    max_multiplier: Decimal | None = None
+    rules: tuple[Rule, ...] = ()
+
+
+NOBODY = Caller()  # a gateway without keys
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,14 +38,36 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     query: Mapping[str, str] = {}
     model: str | None = None  # where the URL names it
     stream: bool | None = None
+    caller: Caller = NOBODY
     request_id: str
     started: float  # monotonic seconds
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A decoded call. Its `request` changes on the way; what the caller sent stays beside it."""
+
     incoming: Incoming
-    request: UrpRequest
-    requested_model: str  # what replies and logs name, whatever the provider calls it (PIPE-1b)
+    sent: UrpRequest  # as the caller sent it
+    request: UrpRequest  # as the rules so far have made it
+    ceiling: Decimal | None = None  # the dearest multiplier that may be used (D17)
+    left_out: tuple[
+        str, ...
+    ] = ()  # fields that are the gateway's own and were not the caller's to set
+
+    @property
+    def requested_model(self) -> str:
+        """What replies and logs name, whatever the provider calls it (PIPE-1b, D16)."""
+        return self.sent.model
+
+    @property
+    def model(self) -> str:
+        """The name that is routed and that rules are matched with: after step 3, before the redirect (D16)."""
+        return self.request.model
+
+    @property
+    def wants_stream(self) -> bool:
+        """How the caller is answered, whatever way a rule makes the provider answer."""
+        return self.sent.stream
 
     @property
     def strict(self) -> bool:
@@ -49,9 +85,10 @@ class Trace(msgspec.Struct, kw_only=True):
     channel: str | None = None
     upstream_model: str | None = None
     attempts: int = 0
-    upstream_seconds: float = 0.0  # waiting for the provider
-    request_losses: Losses = msgspec.field(default_factory=Losses)
+    upstream_seconds: float = 0.0  # waiting for providers
+    request_losses: Losses = msgspec.field(default_factory=Losses)  # of the last attempt
     response_losses: Losses = msgspec.field(default_factory=Losses)
+    observe: Observer | None = None  # sees what each request rule does (dry run)
 
 
 class Body(Interface):

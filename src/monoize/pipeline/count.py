@@ -1,43 +1,49 @@
-"""Counting a request's tokens: by the provider where it can, else by a tokenizer and marked as an estimate."""
+"""How many tokens a request would be: asked of the provider where it can count, else estimated and marked so."""
 
 from __future__ import annotations
 
 import asyncio
 
 from monoize import wirejson
-from monoize.pipeline.attempt import Attempt, Kit
-from monoize.pipeline.call import Answer, Call, Incoming, Trace
-from monoize.pipeline.run import decoded, routed
-from monoize.routing.catalog import Catalog
+from monoize.errors import MonoizeError
+from monoize.pipeline.answer import reply_headers
+from monoize.pipeline.attempt import Attempt
+from monoize.pipeline.call import Answer, Incoming, Trace
+from monoize.pipeline.kit import Kit
+from monoize.pipeline.route import fail_forward
+from monoize.pipeline.run import prepared
 from monoize.tokens import estimated_input_tokens
+from monoize.urp import Losses
 
 __all__ = ["count_tokens"]
 
 
-async def count_tokens(incoming: Incoming, catalog: Catalog, kit: Kit) -> Answer:
-    call = decoded(incoming)
-    attempt = Attempt(call, routed(call, catalog), kit, Trace())
-    tokens = await _asked(attempt)
-    estimated = tokens is None
-    if tokens is None:  # loading the vocabulary takes a moment, a long text too
-        tokens = await asyncio.to_thread(estimated_input_tokens, call.request)
-    return _answer(call, tokens, estimated=estimated)
-
-
-async def _asked(attempt: Attempt) -> int | None:
-    wire = attempt.count_request()
-    if wire is None:
-        return None
-    await attempt.send(wire)
-    _, reply = await attempt.unary()
-    return attempt.protocol.decode_count(reply)
-
-
-def _answer(call: Call, tokens: int, *, estimated: bool) -> Answer:
-    body = call.incoming.protocol.encode_count_reply(tokens)
+async def count_tokens(incoming: Incoming, kit: Kit, trace: Trace) -> Answer:
+    call = prepared(incoming, kit, trace)
+    try:
+        tokens, estimated = await fail_forward(call, kit, trace, _counted)
+    except MonoizeError as error:
+        error.headers.update(reply_headers(call, kit, trace, Losses()))
+        raise
+    body = incoming.protocol.encode_count_reply(tokens)
     return Answer(
         status=200,
         content_type="application/json",
         headers={"x-monoize-estimated": "true"} if estimated else {},
         body=wirejson.dumps({**body, "estimated": True} if estimated else body),
     )
+
+
+async def _counted(attempt: Attempt) -> tuple[int, bool]:
+    """The provider's own count, else an estimate of ours."""
+    attempt.take_upstream_name()
+    attempt.apply_provider_rules()
+    wire = attempt.count_request()
+    if wire is not None:
+        await attempt.send(wire)
+        _, reply = await attempt.unary()
+        tokens = attempt.protocol.decode_count(reply)
+        if tokens is not None:
+            return tokens, False
+    # Loading the vocabulary takes a moment, a long text too.
+    return await asyncio.to_thread(estimated_input_tokens, attempt.request), True

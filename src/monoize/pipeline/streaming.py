@@ -1,81 +1,29 @@
-"""A provider's frames -> the caller's bytes: first-event errors, keep-alives, errors on the way, the end."""
+"""A provider's frames -> the caller's bytes: keep-alives, errors on the way, the end."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
-from monoize.errors import MonoizeError, ProviderError, UpstreamUnreadable
+from monoize.errors import MonoizeError
+from monoize.pipeline.received import Live, Received, Whole
 from monoize.protocol import StreamEncoder
-from monoize.routing.verdict import failure
 from monoize.sse import StreamWriter
-from monoize.urp import Error, Frame, Losses, ProviderEvent, ResponseDone
+from monoize.urp import Error, Frame, Losses, ResponseDone
 
 log = logging.getLogger("monoize.pipeline")
 
-__all__ = ["Batches", "OpenStream", "StreamBody", "abandon", "opened"]
-
-Batches = AsyncGenerator[list[Frame], None]
+__all__ = ["StreamBody", "abandon"]
 
 
-class OpenStream:
-    """Batches of which the first are already read. Closing it closes the provider's stream, read or not."""
-
-    def __init__(self, held: list[Frame], batches: Batches) -> None:
-        self._held = held
-        self._batches = batches
-
-    def __aiter__(self) -> AsyncIterator[list[Frame]]:
-        return self
-
-    async def __anext__(self) -> list[Frame]:
-        held, self._held = self._held, []
-        return held or await anext(self._batches)
-
-    async def aclose(self) -> None:
-        await self._batches.aclose()
-
-
-async def opened(batches: Batches) -> OpenStream:
-    """The stream once something has been said; an error instead of a first event raises (D18)."""
-    held: list[Frame] = []
-    try:
-        async for batch in batches:
-            held += batch
-            if _has_begun(batch):
-                return OpenStream(held, batches)
-    except BaseException:
-        await batches.aclose()
-        raise
-    if not held:
-        raise UpstreamUnreadable("the provider's stream was empty")
-    return OpenStream(held, batches)
-
-
-def _has_begun(batch: list[Frame]) -> bool:
-    for frame in batch:
-        for event in frame.events:
-            if isinstance(event, Error):
-                raise failure(_provider_error(event), event.status or 502)
-            if isinstance(event, ResponseDone) and not event.choices:
-                raise UpstreamUnreadable("the provider's stream holds no answer")
-            if not isinstance(event, ProviderEvent):
-                return True
-    return False
-
-
-def _provider_error(event: Error) -> ProviderError:
-    return ProviderError(
-        message=event.message, type=event.type, code=event.code, status=event.status
-    )
-
-
-async def abandon(opening: asyncio.Future[OpenStream]) -> None:
+async def abandon(opening: asyncio.Future[Received]) -> None:
     """Nobody will read this stream: cut it off, however far it has come (T18)."""
     if await _settled(opening) is None and not opening.cancelled():
-        await opening.result().aclose()
+        received = opening.result()
+        if isinstance(received, Live):
+            await received.aclose()
 
 
 async def _settled(task: asyncio.Future[Any]) -> BaseException | None:
@@ -94,15 +42,17 @@ class StreamBody:
 
     def __init__(
         self,
-        opening: asyncio.Future[OpenStream],
+        opening: asyncio.Future[Received],
         encoder: StreamEncoder,
         writer: StreamWriter,
         silence: float,
+        unsaid: Callable[[], Losses] = Losses,
     ) -> None:
         self._opening = opening
         self._encoder = encoder
         self._writer = writer
         self._silence = silence
+        self._unsaid = unsaid  # losses that the reply's headers went out too early to name
         self._reading = self._read()
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -117,7 +67,7 @@ class StreamBody:
         yield writer.open()
         ended = False
         try:
-            async for batch in _with_beats(self._opening, self._silence):
+            async for batch in self._batches():
                 if batch is None:
                     yield writer.keep_alive
                     continue
@@ -134,7 +84,23 @@ class StreamBody:
                 map(writer.event, encoder.event(Error(message="internal error", status=500)))
             )
         yield b"".join(map(writer.event, encoder.finish()))
-        yield _remark(encoder.reply.losses, writer) + writer.close()
+        losses = self._unsaid().and_(encoder.reply.losses)
+        yield _remark(losses, writer) + writer.close()
+
+    async def _batches(self) -> AsyncGenerator[list[Frame] | None, None]:
+        """The batches, and a None for every `silence` seconds without one (T13)."""
+        opening, silence = self._opening, self._silence
+        while not opening.done():
+            await asyncio.wait({opening}, timeout=silence)
+            if not opening.done():
+                yield None
+        received = opening.result()
+        if isinstance(received, Whole):
+            yield received.frames()
+            return
+        self._encoder.reply.replays = received.replays
+        async for batch in _with_beats(received, silence):
+            yield batch
 
 
 def _is_end(frame: Frame) -> bool:
@@ -155,15 +121,7 @@ def _remark(losses: Losses, writer: StreamWriter) -> bytes:
     return writer.comment(f"monoize-translation {losses.header()}") if losses.dropped else b""
 
 
-async def _with_beats(
-    opening: asyncio.Future[OpenStream], silence: float
-) -> AsyncIterator[list[Frame] | None]:
-    """The batches, and a None for every `silence` seconds without one (T13)."""
-    while not opening.done():
-        await asyncio.wait({opening}, timeout=silence)
-        if not opening.done():
-            yield None
-    batches = opening.result()
+async def _with_beats(batches: Live, silence: float) -> AsyncIterator[list[Frame] | None]:
     reading: asyncio.Future[list[Frame]] | None = None
     try:
         while True:

@@ -9,7 +9,7 @@ import msgspec
 from monoize.globs import glob_matches, is_glob
 from monoize.settings import ChannelSettings, ModelSettings, ProviderSettings
 
-__all__ = ["Candidate", "Catalog"]
+__all__ = ["LOCAL_CHANNEL", "Candidate", "Catalog", "channels_of", "model_row", "upstream_name"]
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,23 +21,40 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LOCAL_CHANNEL = ChannelSettings(id="engine")
+_LOCAL_CHANNELS = (LOCAL_CHANNEL,)
 
 
 class Catalog:
     def __init__(self, providers: tuple[ProviderSettings, ...]) -> None:
+        self.configured = providers
         self.providers = tuple(p for p in providers if p.enabled)
 
-    def candidates(self, model: str) -> Iterator[Candidate]:
-        """Every enabled channel that could serve the model, in configured order (ROUT-1, ROUT-2)."""
+    def offers(self, model: str) -> Iterator[tuple[ProviderSettings, ModelSettings]]:
+        """Every enabled provider that has the model, with its row, in configured order (ROUT-1, ROUT-2)."""
         for provider in self.providers:
             row = model_row(provider.models, model)
-            if row is None:
-                continue
-            channels = provider.channels or (LOCAL_CHANNEL,)
-            for channel in channels:
+            if row is not None:
+                yield provider, row
+
+    def candidates(self, model: str) -> Iterator[Candidate]:
+        """Every enabled channel that could serve the model, in configured order, whatever its health."""
+        for provider, row in self.offers(model):
+            name = upstream_name(row, model)
+            for channel in channels_of(provider):
                 if channel.enabled and channel.weight > 0:
-                    name = (row.redirect or "").strip() or model
                     yield Candidate(provider=provider, channel=channel, upstream_model=name)
+
+    def exists(self, model: str) -> bool:
+        """Some enabled provider has the model by its very name."""
+        return not is_glob(model) and any(model in p.models for p in self.providers)
+
+    def covers(self, model: str) -> bool:
+        """The model has a name here, or a glob that says more than `*` (D49)."""
+        return self.exists(model) or any(
+            glob.strip("*") and is_glob(glob) and glob_matches(glob, model)
+            for provider in self.providers
+            for glob in provider.models
+        )
 
     def exact_models(self) -> tuple[tuple[str, ProviderSettings], ...]:
         """Every model with a name of its own, once, with the first provider that has it."""
@@ -49,8 +66,18 @@ class Catalog:
         return tuple(found.items())
 
 
+def channels_of(provider: ProviderSettings) -> tuple[ChannelSettings, ...]:
+    """A local provider without channels has one, its engine."""
+    return provider.channels or _LOCAL_CHANNELS
+
+
 def model_row(models: Mapping[str, ModelSettings], model: str) -> ModelSettings | None:
     exact = models.get(model)
     if exact is not None and not is_glob(model):
         return exact
-    return next((row for glob, row in models.items() if glob_matches(glob, model)), None)
+    globs = ((glob, row) for glob, row in models.items() if is_glob(glob))
+    return next((row for glob, row in globs if glob_matches(glob, model)), None)
+
+
+def upstream_name(row: ModelSettings, model: str) -> str:
+    return (row.redirect or "").strip() or model

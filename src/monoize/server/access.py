@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from monoize.errors import Forbidden, Unauthorized
+from monoize.pipeline.call import NOBODY, Caller
 from monoize.settings import KeySettings, ServerSettings, is_loopback
+from monoize.transform import Rule
 
 __all__ = ["Access"]
 
@@ -15,9 +17,18 @@ _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Access:
-    def __init__(self, server: ServerSettings, keys: tuple[KeySettings, ...]) -> None:
+    def __init__(
+        self,
+        server: ServerSettings,
+        keys: tuple[KeySettings, ...],
+        rules: Mapping[str, tuple[Rule, ...]] | None = None,
+    ) -> None:
         # By digest: the look-up takes the same time however much of a guess is right.
-        self._keys = {_digest(key.key): key for key in keys if key.enabled}
+        self._callers = {
+            _digest(key.key): _caller(key, (rules or {}).get(key.name, ()))
+            for key in keys
+            if key.enabled
+        }
         self._open = not keys
         self._names = _LOCAL_NAMES | {
             server.host.strip("[]").lower(),
@@ -38,19 +49,28 @@ class Access:
                 f"calls from pages of {origin!r} are not served; list its host under server.hosts"
             )
 
-    def key_of(self, headers: Mapping[str, str]) -> KeySettings | None:
-        """The caller's key, from whichever header its SDK uses; None where no keys are configured."""
+    def caller_of(self, headers: Mapping[str, str]) -> Caller:
+        """Who calls, by the key in whichever header its SDK uses; nobody where no keys are configured."""
         if self._open:
-            return None
+            return NOBODY
         secret = _secret(headers)
         if not secret:
             raise Unauthorized(
                 "no API key: send Authorization: Bearer, x-api-key or x-goog-api-key"
             )
-        key = self._keys.get(_digest(secret))
-        if key is None:
+        caller = self._callers.get(_digest(secret))
+        if caller is None:
             raise Unauthorized("this API key is not known here")
-        return key
+        return caller
+
+
+def _caller(key: KeySettings, rules: tuple[Rule, ...]) -> Caller:
+    return Caller(
+        key=key.name,
+        username=key.username,  # CTX-3
+        max_multiplier=key.exact_ceiling(),
+        rules=rules,
+    )
 
 
 def _secret(headers: Mapping[str, str]) -> str:

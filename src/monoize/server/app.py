@@ -15,7 +15,7 @@ from monoize import wirejson
 from monoize.errors import InvalidRequest, MethodNotAllowed, MonoizeError, NotFound
 from monoize.pipeline.call import Answer
 from monoize.protocol import protocol
-from monoize.server import model_calls, models, tools
+from monoize.server import health, model_calls, models, tools
 from monoize.server.http import CallerGone, HttpRequest, Receive, Send, json_answer, send_answer
 from monoize.server.state import State
 
@@ -53,6 +53,8 @@ ROUTES = (
     _route("GET", "/v1beta/models", models.gemini_models),
     _route("GET", r"/v1beta/models/(?P<name>.+)", models.gemini_model),
     _route("POST", "/v1/translate", tools.translate),
+    _route("GET", "/api/health/channels", health.channels),
+    _route("GET", "/metrics", health.metrics),
     _route("GET", "/healthz", tools.alive, needs_key=False),
     _route("GET", "/readyz", tools.ready, needs_key=False),
     _route("GET", "/", tools.root, needs_key=False),
@@ -120,7 +122,8 @@ class App:
             self.state.access.check_site(request.headers)
             route, names = _found(request)
             if route.needs_key:
-                self.state.access.key_of(request.headers)
+                caller = self.state.access.caller_of(request.headers)
+                request = msgspec.structs.replace(request, caller=caller)
             return await route.door(request, self.state, **names)
         except MonoizeError as error:
             return self._refusal(request, error)

@@ -11,7 +11,7 @@ import msgspec
 
 from monoize import wirejson
 from monoize.errors import InvalidRequest, PayloadTooLarge, RequestTimeout
-from monoize.pipeline.call import Answer
+from monoize.pipeline.call import NOBODY, Answer, Caller
 from monoize.settings import LimitSettings, TimeoutSettings
 
 __all__ = ["CallerGone", "HttpRequest", "json_answer", "read_json", "send_answer"]
@@ -33,6 +33,7 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     receive: Receive
     request_id: str
     started: float
+    caller: Caller = NOBODY
 
     @classmethod
     def from_scope(

@@ -29,35 +29,30 @@ async def _incoming(
         query=request.query,
         model=model,
         stream=stream,
+        caller=request.caller,
         request_id=request.request_id,
         started=request.started,
     )
 
 
 async def chat_completions(request: HttpRequest, state: State) -> Answer:
-    return await run(
-        await _incoming(request, state, "chat_completion"), state.catalog, state.kit, Trace()
-    )
+    return await run(await _incoming(request, state, "chat_completion"), state.kit, Trace())
 
 
 async def responses(request: HttpRequest, state: State) -> Answer:
-    return await run(
-        await _incoming(request, state, "responses"), state.catalog, state.kit, Trace()
-    )
+    return await run(await _incoming(request, state, "responses"), state.kit, Trace())
 
 
 async def messages(request: HttpRequest, state: State) -> Answer:
-    return await run(await _incoming(request, state, "messages"), state.catalog, state.kit, Trace())
+    return await run(await _incoming(request, state, "messages"), state.kit, Trace())
 
 
 async def count_messages(request: HttpRequest, state: State) -> Answer:
-    return await count_tokens(await _incoming(request, state, "messages"), state.catalog, state.kit)
+    return await count_tokens(await _incoming(request, state, "messages"), state.kit, Trace())
 
 
 async def gemini_call(request: HttpRequest, state: State, *, model: str, verb: str) -> Answer:
     incoming = await _incoming(
         request, state, "gemini", model=model, stream=verb == "streamGenerateContent"
     )
-    if verb == "countTokens":
-        return await count_tokens(incoming, state.catalog, state.kit)
-    return await run(incoming, state.catalog, state.kit, Trace())
+    return await (count_tokens if verb == "countTokens" else run)(incoming, state.kit, Trace())

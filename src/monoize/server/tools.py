@@ -33,4 +33,4 @@ async def ready(request: HttpRequest, state: State) -> Answer:
 
 async def translate(request: HttpRequest, state: State) -> Answer:
     _, wire = await read_json(request, state.kit.limits, state.kit.timeouts)
-    return json_answer(translated(wire, state.catalog, request.request_id))
+    return json_answer(translated(wire, state.kit, request.caller, request.request_id))

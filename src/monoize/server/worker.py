@@ -13,6 +13,7 @@ import uvicorn
 
 from monoize.clock import RandomIds
 from monoize.embedded import embedded_settings, first_key, local_provider
+from monoize.pipeline.rulebook import check_rules
 from monoize.server.app import App
 from monoize.server.state import DATA, build, chat_engines
 from monoize.settings import ServerSettings, Settings, load
@@ -33,7 +34,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 def settings_for(place: Place, environment: Mapping[str, str] | None = None) -> Settings:
     environment = os.environ if environment is None else environment
     if place.config is not None:
-        settings = load(place.config, environment)
+        settings = check_rules(load(place.config, environment), str(place.config))
     else:
         local = [
             local_provider(engine.id, engine.models())

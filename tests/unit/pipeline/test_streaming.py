@@ -7,7 +7,8 @@ import pytest
 
 from monoize.clock import SequentialIds
 from monoize.errors import UpstreamFailed, UpstreamRefused, UpstreamUnreadable
-from monoize.pipeline.streaming import StreamBody, abandon, opened
+from monoize.pipeline.received import opened
+from monoize.pipeline.streaming import StreamBody, abandon
 from monoize.protocol import Reply, protocol
 from monoize.urp import (
     ChoiceEnd,

@@ -1,10 +1,14 @@
+from decimal import Decimal
+
 import pytest
 
 from monoize.errors import Forbidden, Unauthorized
+from monoize.pipeline.call import NOBODY
 from monoize.server.access import Access
-from monoize.settings import KeySettings, ServerSettings
+from monoize.settings import KeySettings, RuleSettings, ServerSettings
+from monoize.transform import compiled
 
-KEY = KeySettings(name="dev", key="sk-0123456789")
+KEY = KeySettings(name="dev", key="sk-0123456789", username="ann", max_multiplier="1.5")
 OFF = KeySettings(name="off", key="sk-disabled-key", enabled=False)
 
 
@@ -22,7 +26,7 @@ def access(host="127.0.0.1", hosts=(), keys=(KEY, OFF)):
     ],
 )
 def test_takes_the_key_from_whichever_header_the_sdk_sends(headers):
-    assert access().key_of(headers) is KEY
+    assert access().caller_of(headers).key == "dev"
 
 
 @pytest.mark.parametrize(
@@ -35,13 +39,23 @@ def test_takes_the_key_from_whichever_header_the_sdk_sends(headers):
         {"x-api-key": "sk-0123456789\x00"},
     ],
 )
-def test_refuses_what_is_no_key_of_ours(headers):
+def test_refuses_what_is_no_caller_of_ours(headers):
     with pytest.raises(Unauthorized):
-        access().key_of(headers)
+        access().caller_of(headers)
+
+
+@pytest.mark.spec("CTX-3", "PIPE-2")
+def test_a_key_brings_its_user_its_ceiling_and_its_rules():
+    rules = compiled([RuleSettings(transform="strip_reasoning", phase="response")], "keys")
+    gate = Access(ServerSettings(), (KEY,), {"dev": rules})
+    caller = gate.caller_of({"x-api-key": KEY.key})
+    assert (caller.username, caller.max_multiplier, caller.rules) == ("ann", Decimal("1.5"), rules)
+    nameless = Access(ServerSettings(), (KeySettings(name="ci", key="sk-9876543210"),))
+    assert nameless.caller_of({"x-api-key": "sk-9876543210"}).username is None
 
 
 def test_without_keys_nobody_is_asked():
-    assert access(keys=()).key_of({}) is None
+    assert access(keys=()).caller_of({}) is NOBODY
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost:8080", "localhost", "[::1]:8080"])

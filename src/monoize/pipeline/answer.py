@@ -1,0 +1,85 @@
+"""Step 11: what was received, in the caller's protocol and with the name that the caller used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from monoize import wirejson
+from monoize.pipeline.call import Answer, Call, Trace
+from monoize.pipeline.kit import Kit
+from monoize.pipeline.received import Live, Received, Whole
+from monoize.pipeline.streaming import StreamBody, abandon
+from monoize.protocol import Reply, with_model
+from monoize.urp import Losses
+
+__all__ = ["answered", "reply_headers"]
+
+Receiving = Coroutine[Any, Any, Received]
+
+
+async def answered(call: Call, receiving: Receiving, kit: Kit, trace: Trace) -> Answer:
+    return await (_streamed if call.wants_stream else _unary)(call, receiving, kit, trace)
+
+
+async def _unary(call: Call, receiving: Receiving, kit: Kit, trace: Trace) -> Answer:
+    received = await receiving
+    if isinstance(received, Live):  # attempts collect a stream that the caller did not ask for
+        raise TypeError("a stream for a caller that wants one reply")
+    caller = call.incoming.protocol
+    if received.raw is None:
+        body = wirejson.dumps(caller.encode_response(received.response, _reply(call, kit, trace)))
+    else:
+        text = received.raw.decode("utf-8", "surrogatepass")
+        named = with_model(text, caller.model_paths, call.requested_model)
+        body = named.encode("utf-8", "surrogatepass")
+    headers = reply_headers(call, kit, trace, trace.response_losses)
+    return Answer(status=200, content_type="application/json", headers=headers, body=body)
+
+
+async def _streamed(call: Call, receiving: Receiving, kit: Kit, trace: Trace) -> Answer:
+    """Wait for the first event, but no longer than the caller may be left without a sign of life (D10)."""
+    opening = asyncio.ensure_future(receiving)
+    silence = kit.timeouts.keep_alive
+    try:
+        await asyncio.wait({opening}, timeout=silence)
+    except asyncio.CancelledError:
+        await abandon(opening)
+        raise
+    known = opening.done()
+    synthesized = known and isinstance(opening.result(), Whole)  # a failure is an HTTP status here
+    caller = call.incoming
+    writer = caller.protocol.stream_writer(caller.query)
+    encoder = caller.protocol.stream_encoder(_reply(call, kit, trace))
+    unsaid = Losses if known else lambda: trace.request_losses
+    headers = {
+        **reply_headers(call, kit, trace, Losses()),
+        **({"x-monoize-stream": "synthesized"} if synthesized else {}),  # PIPE-1a, D5
+        "cache-control": "no-cache",
+        "x-accel-buffering": "no",  # T14
+    }
+    body = StreamBody(opening, encoder, writer, silence, unsaid)
+    return Answer(status=200, content_type=writer.content_type, headers=headers, body=body)
+
+
+def _reply(call: Call, kit: Kit, trace: Trace) -> Reply:
+    return Reply(
+        request=call.sent,
+        model=call.requested_model,
+        ids=kit.ids,
+        created=int(kit.clock.now()),
+        losses=trace.response_losses,
+    )
+
+
+def reply_headers(call: Call, kit: Kit, trace: Trace, response_losses: Losses) -> dict[str, str]:
+    """The route taken and what it cost in fidelity and time (INTERFACES)."""
+    spent = kit.clock.monotonic() - call.incoming.started - trace.upstream_seconds
+    route = {"x-monoize-provider": trace.provider, "x-monoize-channel": trace.channel}
+    return {
+        **{name: value for name, value in route.items() if value is not None},
+        "x-monoize-attempts": str(trace.attempts),
+        "x-monoize-translation": trace.request_losses.and_(response_losses).header(),
+        "x-monoize-overhead-ms": f"{max(0.0, spent) * 1000:.2f}",
+    }

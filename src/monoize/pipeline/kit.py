@@ -1,0 +1,34 @@
+"""What the pipeline needs from outside: clients, clock and dice, and who may answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from monoize.clock import Clock, Dice, IdSource
+from monoize.routing.affinity import Affinity
+from monoize.routing.budget import RetryBudget
+from monoize.routing.catalog import Catalog
+from monoize.routing.health import HealthBoard
+from monoize.settings import LimitSettings, TimeoutSettings
+from monoize.transform import Rule
+from monoize.upstream.client import UpstreamClient
+
+__all__ = ["Kit"]
+
+
+class Kit(msgspec.Struct, frozen=True, kw_only=True):
+    client: UpstreamClient
+    engines: UpstreamClient
+    clock: Clock
+    dice: Dice
+    ids: IdSource
+    limits: LimitSettings
+    timeouts: TimeoutSettings
+    catalog: Catalog
+    board: HealthBoard
+    budget: RetryBudget
+    affinity: Affinity
+    provider_rules: Mapping[str, tuple[Rule, ...]] = {}  # by provider id (PIPE-3)
+    suffixes: Mapping[str, str] = {}  # the operator's own, beside the built-in ones (MSUF-3)

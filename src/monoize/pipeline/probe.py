@@ -1,0 +1,101 @@
+"""The active prober: a small request in the provider's own protocol to a channel that may be well again (HEALTH-2)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from monoize.errors import MonoizeError
+from monoize.pipeline.attempt import Attempt
+from monoize.pipeline.call import Call, Incoming, Trace
+from monoize.pipeline.kit import Kit
+from monoize.pipeline.run import attempted
+from monoize.protocol import protocol
+from monoize.routing.breaker import Outcome
+from monoize.routing.catalog import Candidate
+from monoize.routing.prober import Probe, due, started
+from monoize.routing.verdict import judged
+from monoize.urp import Message, Role, Text, UrpRequest
+
+__all__ = ["Prober"]
+
+log = logging.getLogger("monoize.health")
+
+_LOOK_AROUND_SECONDS = 1.0
+_TOKENS = 16  # the fewest that every vendor takes
+
+
+class Prober:
+    """Looks around once a second; one probe at a time for each channel."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        try:
+            while True:
+                self.look_around()
+                await asyncio.sleep(_LOOK_AROUND_SECONDS)
+        finally:
+            for task in self._running:
+                task.cancel()
+            if self._running:
+                await asyncio.wait(self._running)
+
+    def look_around(self) -> None:
+        kit = self._kit
+        for probe in due(kit.catalog.providers, kit.board, kit.clock.monotonic()):
+            task = asyncio.ensure_future(probed(probe, kit))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+
+async def probed(probe: Probe, kit: Kit) -> None:
+    """Send one probe, unless a caller's request came first; its result is the channel's, and nobody else's."""
+    permit, name = started(probe, kit.board, kit.clock.monotonic()), _name(probe)
+    if permit is None:
+        return
+    candidate = Candidate(
+        provider=probe.provider, channel=probe.channel, upstream_model=probe.upstream_model
+    )
+    attempt = Attempt(_call(probe, kit), candidate, kit, Trace())
+    try:
+        await attempted(attempt)
+    except MonoizeError as error:
+        verdict = judged(error, (), kit.clock.now())
+        # A refusal is no proof of health: whoever cannot take this request may not take others either.
+        limited = verdict.outcome is Outcome.RATE_LIMITED
+        outcome = Outcome.RATE_LIMITED if limited else Outcome.FAILURE
+        permit.settle(outcome, kit.clock.monotonic(), verdict.retry_after)
+        log.info("channel %s is still unwell: %s", name, error)
+    else:
+        permit.settle(Outcome.SUCCESS, kit.clock.monotonic())
+        log.info("channel %s answered its probe", name)
+    finally:
+        permit.settle(Outcome.NEUTRAL, kit.clock.monotonic())
+        await attempt.close()
+
+
+def _name(probe: Probe) -> str:
+    return f"{probe.provider.id}/{probe.channel.id}"
+
+
+def _call(probe: Probe, kit: Kit) -> Call:
+    kind = "chat_completion" if probe.provider.type == "local" else probe.provider.type
+    request = UrpRequest(
+        model=probe.model,
+        messages=(Message(role=Role.USER, parts=(Text(content="hi"),)),),
+        max_output_tokens=_TOKENS,
+        origin=kind,
+    )
+    incoming = Incoming(
+        protocol=protocol(kind),
+        raw=b"",
+        wire={},
+        headers={},
+        request_id=kit.ids.new("probe_"),
+        started=kit.clock.monotonic(),
+    )
+    return Call(incoming=incoming, sent=request, request=request)

@@ -1,0 +1,172 @@
+"""What a provider answered: a whole reply, or a stream that is still running; rules work on both alike."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import TypeAlias
+
+import msgspec
+
+from monoize.clock import Clock
+from monoize.errors import MonoizeError, ProviderError, UpstreamUnreadable
+from monoize.routing.breaker import Outcome, Permit
+from monoize.routing.verdict import failure, judged
+from monoize.transform import ResponseChain
+from monoize.urp import (
+    Error,
+    Folder,
+    Frame,
+    ProviderEvent,
+    ResponseDone,
+    ResponseStart,
+    StreamFailed,
+    UrpResponse,
+    unfold,
+)
+
+__all__ = ["Batches", "Live", "Received", "Whole", "collected", "opened"]
+
+Batches: TypeAlias = AsyncGenerator[list[Frame], None]
+_STATUS_OF_A_HIDDEN_ERROR = 502  # an error inside a 200
+
+
+class Whole(msgspec.Struct, frozen=True, kw_only=True):
+    response: UrpResponse
+    raw: bytes | None = (
+        None  # the provider's own bytes, while they may go to the caller as they are
+    )
+
+    def through(self, chain: ResponseChain) -> Whole:
+        return Whole(response=chain.response(self.response)) if chain else self
+
+    @property
+    def id(self) -> str:
+        return self.response.id
+
+    def frames(self) -> list[Frame]:
+        """As a stream of this very reply would have been (PIPE-1a)."""
+        return [Frame((event,)) for event in unfold(self.response)]
+
+
+class Live:
+    """A stream of which the first frames are already read. Closing it closes the provider's, read or not."""
+
+    def __init__(self, held: list[Frame], batches: Batches, *, replays: bool = False) -> None:
+        self.replays = replays  # the frames may go to the caller as the provider wrote them
+        self._held = held
+        self._batches = batches
+        self._chains: list[ResponseChain] = []
+        self._permit: Permit | None = None
+        self._clock: Clock | None = None
+        self._outcome = Outcome.NEUTRAL  # until the stream tells
+
+    def through(self, chain: ResponseChain) -> Live:
+        if chain:
+            self._chains.append(chain)
+        return self
+
+    @property
+    def id(self) -> str:
+        """The reply's own, once it has been opened."""
+        events = (event for frame in self._held for event in frame.events)
+        return next((event.id for event in events if isinstance(event, ResponseStart)), "")
+
+    def watched(self, permit: Permit, clock: Clock) -> Live:
+        """From here on the channel's health hears how this stream ends."""
+        self._permit, self._clock = permit, clock
+        permit.began(clock.monotonic())
+        return self
+
+    def __aiter__(self) -> AsyncIterator[list[Frame]]:
+        return self
+
+    async def __anext__(self) -> list[Frame]:
+        held, self._held = self._held, []
+        try:
+            batch = held or await anext(self._batches)
+        except StopAsyncIteration:
+            self._settle()
+            raise
+        except MonoizeError as error:
+            if (
+                self._outcome is Outcome.NEUTRAL
+            ):  # after its last event nothing can go wrong any more
+                self._outcome = judged(error, (), 0.0).outcome
+            self._settle()
+            raise
+        self._note_end(batch)
+        for chain in self._chains:
+            batch = [chain.frame(frame) for frame in batch]
+        return batch
+
+    async def aclose(self) -> None:
+        try:
+            await self._batches.aclose()
+        finally:
+            self._settle()
+
+    def _note_end(self, batch: list[Frame]) -> None:
+        for frame in batch:
+            for event in frame.events:
+                if isinstance(event, ResponseDone):
+                    self._outcome = Outcome.SUCCESS
+                elif isinstance(event, Error):
+                    self._outcome = judged(_failure(event), (), 0.0).outcome
+
+    def _settle(self) -> None:
+        if self._permit is not None and self._clock is not None:
+            self._permit.settle(self._outcome, self._clock.monotonic())
+
+
+Received: TypeAlias = Whole | Live
+
+
+async def opened(batches: Batches, *, replays: bool = False) -> Live:
+    """The stream once something has been said; an error instead of a first event raises (D18)."""
+    held: list[Frame] = []
+    try:
+        async for batch in batches:
+            held += batch
+            if _has_begun(batch):
+                return Live(held, batches, replays=replays)
+    except BaseException:
+        await batches.aclose()
+        raise
+    if not held:
+        raise UpstreamUnreadable("the provider's stream was empty")
+    return Live(held, batches, replays=replays)
+
+
+async def collected(live: Live) -> UrpResponse:
+    """The whole reply of a stream, for a caller that did not ask for one (force_stream)."""
+    folder = Folder()
+    try:
+        async for batch in live:
+            for frame in batch:
+                for event in frame.events:
+                    folder.add(event)
+    finally:
+        await live.aclose()
+    try:
+        return folder.response()
+    except StreamFailed as failed:
+        raise _failure(failed.event) from None
+
+
+def _has_begun(batch: list[Frame]) -> bool:
+    for frame in batch:
+        for event in frame.events:
+            if isinstance(event, Error):
+                raise _failure(event)
+            if isinstance(event, ResponseDone) and not event.choices:
+                raise UpstreamUnreadable("the provider's stream holds no answer")
+            if not isinstance(event, ProviderEvent):
+                return True
+    return False
+
+
+def _failure(event: Error) -> MonoizeError:
+    error = ProviderError(
+        message=event.message, type=event.type, code=event.code, status=event.status
+    )
+    return failure(error, event.status or _STATUS_OF_A_HIDDEN_ERROR)

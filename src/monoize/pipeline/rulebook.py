@@ -1,0 +1,41 @@
+"""Every transform rule of the settings, checked once, before the first request (D3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from monoize.errors import ConfigError
+from monoize.settings import Settings
+from monoize.transform import Rule, compiled
+
+__all__ = ["RuleBook", "check_rules", "rulebook"]
+
+
+class RuleBook(msgspec.Struct, frozen=True):
+    providers: Mapping[str, tuple[Rule, ...]]  # by provider id
+    keys: Mapping[str, tuple[Rule, ...]]  # by the key's name
+
+
+def check_rules(settings: Settings, name: str) -> Settings:
+    """The same settings; ConfigError names the file and the place in it."""
+    try:
+        rulebook(settings)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error.message}") from None
+    return settings
+
+
+def rulebook(settings: Settings) -> RuleBook:
+    """Raises ConfigError with the place of the mistake."""
+    return RuleBook(
+        providers={
+            provider.id: compiled(provider.transforms, f"$.providers[{index}].transforms")
+            for index, provider in enumerate(settings.providers)
+        },
+        keys={
+            key.name: compiled(key.transforms, f"$.keys[{index}].transforms")
+            for index, key in enumerate(settings.keys)
+        },
+    )

@@ -1,0 +1,30 @@
+"""How the channels are: for people and scripts as JSON, for Prometheus as metrics."""
+
+from __future__ import annotations
+
+import msgspec
+
+from monoize.pipeline.call import Answer
+from monoize.routing.health import ChannelHealth
+from monoize.server.http import HttpRequest, json_answer
+from monoize.server.state import State
+
+__all__ = ["channels", "metrics"]
+
+
+async def channels(request: HttpRequest, state: State) -> Answer:
+    del request
+    return json_answer({"channels": msgspec.to_builtins(_rows(state))})
+
+
+async def metrics(request: HttpRequest, state: State) -> Answer:
+    # Imported by the first who asks: most starts never need it.
+    from monoize.telemetry.metrics import CONTENT_TYPE, exposition  # noqa: PLC0415
+
+    del request
+    return Answer(status=200, content_type=CONTENT_TYPE, headers={}, body=exposition(_rows(state)))
+
+
+def _rows(state: State) -> list[ChannelHealth]:
+    """Every enabled provider's channels."""
+    return state.kit.board.snapshot(state.catalog.providers, state.kit.clock.monotonic())

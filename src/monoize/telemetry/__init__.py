@@ -1,0 +1,1 @@
+"""What operators see: metrics of the gateway and its channels."""

@@ -1,0 +1,86 @@
+"""Prometheus metrics, read from the program's own counters when somebody asks: the way of a request pays nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from monoize.routing.breaker import Health
+from monoize.routing.health import ChannelHealth
+
+__all__ = ["CONTENT_TYPE", "exposition"]
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_CHANNEL = ("provider", "channel", "model")
+Family: TypeAlias = GaugeMetricFamily | CounterMetricFamily
+
+
+def exposition(rows: Iterable[ChannelHealth]) -> bytes:
+    registry = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=registry)
+    registry.register(_Channels(tuple(rows)))
+    return generate_latest(registry)
+
+
+class _Channels(Collector):
+    def __init__(self, rows: tuple[ChannelHealth, ...]) -> None:
+        self._rows = rows
+
+    @override
+    def collect(self) -> Iterator[Family]:
+        yield self._health()
+        yield self._gauge(
+            "monoize_channel_eligible",
+            "1 while the channel may get traffic",
+            [float(row.eligible) for row in self._rows],
+        )
+        yield self._gauge(
+            "monoize_channel_cooldown_seconds",
+            "seconds until the channel may be asked again",
+            [max(row.cooldown_seconds_left, row.resting_seconds) for row in self._rows],
+        )
+        yield self._gauge(
+            "monoize_channel_failure_rate",
+            "share of failures within the health window",
+            [row.failure_rate for row in self._rows],
+        )
+        yield self._attempts()
+
+    def _health(self) -> Family:
+        family = GaugeMetricFamily(
+            "monoize_channel_health",
+            "1 for the state that the channel is in",
+            labels=(*_CHANNEL, "state"),
+        )
+        for row in self._rows:
+            for state in Health:
+                family.add_metric((*_labels(row), state.value), float(row.health is state))
+        return family
+
+    def _gauge(self, name: str, text: str, values: list[float]) -> Family:
+        family = GaugeMetricFamily(name, text, labels=_CHANNEL)
+        for row, value in zip(self._rows, values, strict=True):
+            family.add_metric(_labels(row), value)
+        return family
+
+    def _attempts(self) -> Family:
+        family = CounterMetricFamily(
+            "monoize_channel_attempts",
+            "attempts on the channel by their outcome",
+            labels=(*_CHANNEL, "outcome"),
+        )
+        for row in self._rows:
+            for outcome, count in row.totals.items():
+                family.add_metric((*_labels(row), outcome), count)
+        return family
+
+
+def _labels(row: ChannelHealth) -> tuple[str, str, str]:
+    return row.provider, row.channel, row.model or ""
