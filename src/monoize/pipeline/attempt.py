@@ -28,6 +28,7 @@ __all__ = ["Attempt", "encoded_for", "provider_protocol"]
 
 _FIRST_FAILURE = 300
 _STATUS_OF_A_HIDDEN_ERROR = 502  # an error inside a 200
+_NOTHING = object()
 
 
 def provider_protocol(candidate: Candidate) -> Protocol:
@@ -287,14 +288,18 @@ def body_bytes(wire: WireRequest, request: UrpRequest, raw: bytes, dialect: str)
         and raw
         and source.wire.keys() <= wire.body.keys()
     ):
-        changes = {
-            k: v for k, v in wire.body.items() if k not in source.wire or source.wire[k] is not v
-        }
+        changes = {k: v for k, v in wire.body.items() if not _stands(k, v, source.wire)}
         try:
-            return wirejson.spliced(raw, changes)
+            return wirejson.spliced(raw, changes) if changes else raw
         except (msgspec.DecodeError, UnicodeError):
             pass  # lone surrogates: only the tolerant writer takes them
     return wirejson.dumps(wire.body)
+
+
+def _stands(key: str, value: Any, wire: Mapping[str, Any]) -> bool:
+    """Whether the caller's bytes say this already: the same object, or the same word (a model's name)."""
+    there = wire.get(key, _NOTHING)
+    return there is value or (isinstance(value, str) and there == value)
 
 
 def _is_readable(frame: Frame) -> bool:

@@ -37,10 +37,14 @@ def top_level(
     `takes`: fields that this protocol knows with the same meaning. `consumed`: fields of the caller's protocol
     that lose nothing here, because the gateway itself does what they ask.
     """
-    if request.origin == dialect or not request.extra_body:
-        return request.extra_body
+    extra = request.extra_body
+    if request.user is not None and extra.get("metadata") == {"user_id": request.user}:
+        # Anthropic's way to say `user`, beside `user` itself: only its own encoder writes it (ACUID-6).
+        extra = {key: value for key, value in extra.items() if key != "metadata"}
+    if request.origin == dialect or not extra:
+        return extra
     out = {}
-    for key, value in request.extra_body.items():
+    for key, value in extra.items():
         if key not in request.inherited or key in takes:
             out[key] = value
         elif value is not None and key not in consumed and not _happens_anyway(key, value):

@@ -57,7 +57,10 @@ def encode_request(request: UrpRequest, losses: Losses) -> dict[str, Any]:
     items = InputWriter(request, losses).items(position)
     if items or "prompt" not in request.extra_body:
         body["input"] = items
-    return flattened(body, encode_settings(request, losses))  # named fields win (URP-7)
+    flattened(body, encode_settings(request, losses))  # named fields win (URP-7)
+    if not request.stream:
+        body.pop("stream_options", None)  # a rule made this call unary: OpenAI refuses the two together
+    return body
 
 
 def encode_settings(request: UrpRequest, losses: Losses) -> dict[str, Any]:
