@@ -209,6 +209,8 @@ def _renamed(data: str, path: tuple[str, ...], model: str) -> str:
             return data  # the provider named none: absent, null and "" are not a name
         else:
             changed = wirejson.dumps(model)
+        if changed == inner:
+            return data
         return wirejson.spliced(data, {path[0]: changed}).decode("utf-8")
     except (msgspec.DecodeError, UnicodeError):
         return data
