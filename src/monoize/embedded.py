@@ -27,6 +27,7 @@ class _Vendor(msgspec.Struct, frozen=True):
     type: str
     variables: tuple[str, ...]
     base_url: str
+    # Globs, and by its very name every model that ends like an effort: else MSUF-3 would cut it off.
     models: tuple[str, ...]
     base_variable: str = ""  # where its SDK looks for another address
 
@@ -37,7 +38,7 @@ _VENDORS = (
         "responses",
         ("OPENAI_API_KEY",),
         "https://api.openai.com/v1",
-        ("gpt-*", "chatgpt-*", "codex-*", "o1*", "o3*", "o4*", "computer-use-*"),
+        ("gpt-5.1-codex-max", "gpt-*", "chatgpt-*", "codex-*", "o1*", "o3*", "o4*", "computer-use-*"),
         "OPENAI_BASE_URL",
     ),
     _Vendor(
@@ -82,7 +83,14 @@ _VENDORS = (
         "chat_completion",
         ("OPENROUTER_API_KEY",),
         "https://openrouter.ai/api/v1",
-        ("*/*",),
+        (
+            "openai/gpt-5.1-codex-max",
+            "openai/o3-mini-high",
+            "openai/o4-mini-high",
+            "qwen/qwen-max",
+            "qwen/qwen3-max",
+            "*/*",
+        ),
     ),
 )
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,16 +28,15 @@ pytestmark = pytest.mark.skipif(
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed here")
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory):
-    """`monoize serve` in an empty folder: its URL, its key, what it printed."""
-    folder = tmp_path_factory.mktemp("newcomer")
+@contextmanager
+def served(folder, *arguments):
+    """`monoize serve` in `folder`: its URL and what it prints."""
     port = _free_port()
     log = folder / "out.txt"
     environment = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "monoize", "serve", "--port", str(port)],
+            [sys.executable, "-m", "monoize", "serve", "--port", str(port), *arguments],
             cwd=folder,
             env={**environment, "PYTHONPATH": str(SOURCE)},
             stdout=out,
@@ -50,9 +50,39 @@ def running(tmp_path_factory):
             break
         except OSError:
             time.sleep(0.1)
-    yield url, (folder / "data" / "first-key").read_text("utf-8").strip(), log
-    process.terminate()
-    process.wait(30)
+    try:
+        yield url, log
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """In an empty folder, without a config: its URL, its key, what it printed."""
+    folder = tmp_path_factory.mktemp("newcomer")
+    with served(folder) as (url, log):
+        yield url, (folder / "data" / "first-key").read_text("utf-8").strip(), log
+
+
+@pytest.mark.spec("ROUT-7")
+def test_the_failover_example_carries_on_and_tells(tmp_path):
+    with served(tmp_path, "--config", str(ROOT / "examples" / "failover.yaml")) as (url, _):
+        said = {"model": "small", "messages": [{"role": "user", "content": "Hi"}]}
+        call = urllib.request.Request(
+            f"{url}/v1/chat/completions", data=json.dumps(said).encode(), method="POST"
+        )
+        with urllib.request.urlopen(call, timeout=60) as answer:
+            assert answer.headers["x-monoize-provider"] == "backup"
+            assert answer.headers["x-monoize-attempts"] == "2"
+        with urllib.request.urlopen(f"{url}/api/health/channels", timeout=5) as answer:
+            away, engine = json.load(answer)["channels"]
+        assert (away["channel"], away["totals"]["failure"]) == ("away", 1)
+        assert (engine["health"], engine["totals"]["success"]) == ("healthy", 1)
+        with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
+            page = answer.read().decode()
+        labels = 'channel="away",model="",outcome="failure",provider="primary"'
+        assert f"monoize_channel_attempts_total{{{labels}}} 1.0" in page
 
 
 def test_prints_the_key_and_a_curl_for_each_protocol(running):
