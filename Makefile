@@ -67,6 +67,7 @@ conformance-write: $(VENV)/.dev  ## the same, and put the figures into README.md
 
 docs: $(VENV)/.dev  ## renew the generated pages of docs/reference
 	@$(BIN)/monoize config schema | $(BIN)/python -m json.tool > docs/reference/config.schema.json
+	@$(BIN)/monoize transforms docs > docs/reference/transforms.md
 
 spec: $(VENV)/bin/python  ## every rule of the specifications beside the tests that show it
 	@$(BIN)/python tests/rule_table.py

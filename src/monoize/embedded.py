@@ -38,7 +38,16 @@ _VENDORS = (
         "responses",
         ("OPENAI_API_KEY",),
         "https://api.openai.com/v1",
-        ("gpt-5.1-codex-max", "gpt-*", "chatgpt-*", "codex-*", "o1*", "o3*", "o4*", "computer-use-*"),
+        (
+            "gpt-5.1-codex-max",
+            "gpt-*",
+            "chatgpt-*",
+            "codex-*",
+            "o1*",
+            "o3*",
+            "o4*",
+            "computer-use-*",
+        ),
         "OPENAI_BASE_URL",
     ),
     _Vendor(

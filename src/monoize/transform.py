@@ -200,6 +200,7 @@ def discovered(
     """The transforms of every module that is not underscored, and of entry points; a bad one fails now (D2)."""
     found: dict[str, Transform[Any]] = {}
     for place, kind in (*_in_packages(packages), *_in_entries(entries)):
+        _check_config(kind, place)
         if not _ID.fullmatch(kind.id):
             raise ConfigError(f"{place}: the transform id {kind.id!r} does not fit {_ID.pattern}")
         if kind.id in found:
@@ -215,8 +216,10 @@ def _in_packages(packages: Iterable[ModuleType]) -> Iterator[tuple[str, type[Tra
                 continue
             name = f"{package.__name__}.{module.name}"
             kind = _defined_in(importlib.import_module(name))
-            if kind.id != module.name:
-                raise ConfigError(f"{name}: its transform is called {kind.id!r}, not as its file")
+            if _id_of(kind) != module.name:
+                raise ConfigError(
+                    f"{name}: its transform is called {_id_of(kind)!r}, not as its file"
+                )
             yield name, kind
 
 
@@ -230,9 +233,20 @@ def _in_entries(entries: Iterable[EntryPoint]) -> Iterator[tuple[str, type[Trans
         kind = _defined_in(loaded) if isinstance(loaded, ModuleType) else loaded
         if not (isinstance(kind, type) and issubclass(kind, Transform)):
             raise ConfigError(f"{place} is no transform")
-        if kind.id != entry.name:
-            raise ConfigError(f"{place}: its transform is called {kind.id!r}")
+        if _id_of(kind) != entry.name:
+            raise ConfigError(f"{place}: its transform is called {_id_of(kind)!r}")
         yield place, kind
+
+
+def _id_of(kind: type[Transform[Any]]) -> str | None:
+    return getattr(kind, "id", None)
+
+
+def _check_config(kind: type[Transform[Any]], place: str) -> None:
+    try:
+        kind().config_schema()
+    except TypeError as error:  # a field that msgspec cannot read, or a class that cannot be made
+        raise ConfigError(f"{place}: {error}") from None
 
 
 def _defined_in(module: ModuleType) -> type[Transform[Any]]:
@@ -351,7 +365,9 @@ class ResponseChain:
     def frame(self, frame: Frame) -> Frame:
         """One frame of a live stream; untouched, it is the same frame."""
         events = self._events(frame.events)
-        return frame if _same(events, frame.events) else Frame(events)
+        if _same(events, frame.events):
+            return frame
+        return Frame(events, readable=frame.readable)
 
     def response(self, response: UrpResponse) -> UrpResponse:
         """A unary reply: rule by rule, event-wise ones over its events."""

@@ -236,6 +236,35 @@ def text_of(protocol: str, reply: Reply, *, stream: bool) -> str:
     return "".join(_texts(protocol, payload, stream=stream) for payload in payloads)
 
 
+def models_of(reply: Reply, *, stream: bool) -> set[str]:
+    """Every name that an answer gives its model."""
+    events = [e for e in reply.events if e.data != "[DONE]"] if stream else []
+    payloads = [e.json for e in events] if stream else [reply.json]
+    inner = [p.get("response") or p.get("message") or p for p in payloads]
+    return {p[key] for p in inner for key in ("model", "modelVersion") if key in p}
+
+
+def endings(protocol: str, reply: Reply) -> int:
+    """How many events of a stream say that it is over; there must be exactly one."""
+    payloads = [e.json for e in reply.events if e.data != "[DONE]" and e.name != "ping"]
+    match protocol:
+        case "chat_completion":
+            return sum(map(_ends_chat, payloads))
+        case "responses":
+            kinds = [p["type"] for p in payloads]
+            good = kinds.count("response.completed") + kinds.count("response.incomplete")
+            # The vendor says a failure twice, as an error and as the state of the response.
+            return good + max(kinds.count("error"), kinds.count("response.failed"))
+        case "messages":
+            return sum(p["type"] in ("message_stop", "error") for p in payloads)
+    reasons = [c.get("finishReason") for p in payloads for c in p.get("candidates", [])]
+    return sum("error" in p for p in payloads) + sum(map(bool, reasons))
+
+
+def _ends_chat(payload: Json) -> bool:
+    return "error" in payload or any(c.get("finish_reason") for c in payload.get("choices", []))
+
+
 def _texts(protocol: str, payload: Json, *, stream: bool) -> str:
     match protocol:
         case "chat_completion":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import os
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -43,22 +45,36 @@ def config(upstream: FakeUpstream, **server: Any) -> dict[str, Any]:
         for kind in SPEAKERS
     ]
     providers[0]["models"]["globbed-*"] = {}
+    # A probe would be one exchange more than a test has made.
+    return configured(providers, health={"probe_enabled": False}, **server)
+
+
+def configured(
+    providers: list[dict[str, Any]], health: dict[str, Any], **server: Any
+) -> dict[str, Any]:
     return {
         "server": {"host": "127.0.0.1", **server},
         "providers": providers,
         "keys": [{"name": "tests", "key": KEY, "username": "tests"}],
+        "settings": {"health": health},
     }
+
+
+def _text(source: FakeUpstream | dict[str, Any], server: dict[str, Any]) -> str:
+    """The config file: a provider of every type at one upstream, or just what was given."""
+    given = config(source, **server) if isinstance(source, FakeUpstream) else source
+    return yaml.safe_dump(given, sort_keys=False)
 
 
 class GatewayProcess:
     """`python -m monoize serve` on a free port; its log is in `log`."""
 
-    def __init__(self, folder: Path, upstream: FakeUpstream, **server: Any) -> None:
+    def __init__(self, folder: Path, source: FakeUpstream | dict[str, Any], **server: Any) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "gateway.log"
         self.port = _free_port()
         file = folder / "monoize.yaml"
-        file.write_text(yaml.safe_dump(config(upstream, **server), sort_keys=False), "utf-8")
+        file.write_text(_text(source, server), "utf-8")
         command = [sys.executable, "-m", "monoize", "serve", "--config", str(file)]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -105,15 +121,16 @@ class GatewayProcess:
 class GatewayThread:
     """The same application in this process, for settings that one test file needs."""
 
-    def __init__(self, upstream: FakeUpstream, **server: Any) -> None:
+    def __init__(self, source: FakeUpstream | dict[str, Any], **server: Any) -> None:
         from monoize.server.app import App
         from monoize.server.state import build
         from monoize.settings import parse
 
-        settings = parse(yaml.safe_dump(config(upstream, **server)), {})
+        self._app = App(build(parse(_text(source, server), {})))
         self._server = uvicorn.Server(
             uvicorn.Config(
-                App(build(settings)),
+                self._serve,
+                interface="asgi3",
                 port=0,
                 http="httptools",
                 lifespan="on",
@@ -129,6 +146,21 @@ class GatewayThread:
             assert time.monotonic() < deadline, "the gateway did not start"
             time.sleep(0.01)
         self.port: int = self._server.servers[0].sockets[0].getsockname()[1]
+        self._resident = self._tasks()
+
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
+        self._loop = asyncio.get_running_loop()
+        await self._app(scope, receive, send)
+
+    def _tasks(self) -> Counter[str]:
+        found = [task.get_coro() for task in asyncio.all_tasks(self._loop)]
+        return Counter(getattr(coro, "__qualname__", type(coro).__name__) for coro in found)
+
+    def unfinished(self) -> list[str]:
+        """Tasks beyond those that have run since the start, and what routing still counts as under way."""
+        budget = self._app.state.kit.budget
+        held = ["a request"] * budget.requests + ["a repeat"] * budget.repeats
+        return [*(self._tasks() - self._resident).elements(), *held]
 
     def stop(self) -> None:
         self._server.should_exit = True

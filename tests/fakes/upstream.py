@@ -21,6 +21,7 @@ from fakes.speakers import SPEAKERS
 from fakes.speakers.wire import Heard, dumps
 
 PATIENCE = 10.0  # seconds that anything here may take before the test fails
+_TLS_HANDSHAKE = b"\x16\x03"
 
 Behaviour = Callable[["Exchange"], Awaitable[None]]
 
@@ -171,6 +172,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
+        if self._buffer.startswith(_TLS_HANDSHAKE):  # as a server without TLS does
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n")
+            self.transport.close()
+            return
         head, found, rest = self._buffer.partition(b"\r\n\r\n")
         if not found:
             return
@@ -220,8 +225,9 @@ class Connection(asyncio.Protocol):
 class FakeUpstream:
     """`with FakeUpstream(behaviours) as upstream:`; `upstream.exchanges` are the calls so far."""
 
-    def __init__(self, behaviours: dict[str, Behaviour]) -> None:
+    def __init__(self, behaviours: dict[str, Behaviour], port: int = 0) -> None:
         self._behaviours = behaviours
+        self._wanted_port = port
         self._arrived = threading.Condition()
         self.lines: set[Connection] = set()
         self.exchanges: list[Exchange] = []
@@ -243,7 +249,9 @@ class FakeUpstream:
 
     async def _serve(self, started: threading.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server = await self._loop.create_server(lambda: Connection(self), "127.0.0.1", 0)
+        server = await self._loop.create_server(
+            lambda: Connection(self), "127.0.0.1", self._wanted_port
+        )
         self.port: int = server.sockets[0].getsockname()[1]
         started.set()
         await self._stop.wait()
@@ -257,14 +265,16 @@ class FakeUpstream:
         version = {"gemini": "/v1beta", "messages": "", "chat_completion": "/v1"}
         return f"http://127.0.0.1:{self.port}/{protocol}{version.get(protocol, '/v1')}"
 
+    def behaviour(self, exchange: Exchange) -> Behaviour:
+        return self._behaviours.get(str(exchange.model), no_such_model)
+
     async def answer(self, exchange: Exchange) -> None:
         with self._arrived:
             self.exchanges.append(exchange)
             self._arrived.notify_all()
-        behaviour = self._behaviours.get(str(exchange.model), no_such_model)
         try:
             with suppress(PeerGone):
-                await behaviour(exchange)
+                await self.behaviour(exchange)(exchange)
         except Unreadable as refusal:
             await exchange.json(exchange.speaker.error(400, str(refusal)), 400)
         except Exception as fault:
@@ -281,9 +291,21 @@ class FakeUpstream:
 
     def next_exchange(self) -> Exchange:
         """The first call since `forget`, waiting for it if need be."""
+        return self.exchange(0)
+
+    def exchange(self, number: int) -> Exchange:
         with self._arrived:
-            assert self._arrived.wait_for(lambda: self.exchanges, PATIENCE), "nobody called"
-            return self.exchanges[0]
+            came = self._arrived.wait_for(lambda: len(self.exchanges) > number, PATIENCE)
+            assert came, f"there were {len(self.exchanges)} calls"
+            return self.exchanges[number]
+
+    def hang_up(self) -> None:
+        """Close every connection, so that the next call comes on a new one."""
+        self._loop.call_soon_threadsafe(self._close_lines)
+
+    def _close_lines(self) -> None:
+        for line in list(self.lines):
+            line.transport.close()
 
     @property
     def last(self) -> Exchange:

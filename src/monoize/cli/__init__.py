@@ -5,7 +5,7 @@ from __future__ import annotations
 from cyclopts import App
 
 from monoize import __version__
-from monoize.cli import config, serve, translate
+from monoize.cli import config, serve, transforms, translate
 
 __all__ = ["main"]
 
@@ -18,6 +18,7 @@ app.command(serve.serve)
 app.command(config.check)
 app.command(config.app)
 app.command(translate.translate)
+app.command(transforms.app)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
@@ -25,6 +26,7 @@ from monoize.routing.waterfall import Offer, Turn, Wanted, Waterfall
 __all__ = ["check_offer", "fail_forward", "wanted"]
 
 _SHOWN = 200  # characters of each failure
+_LONGEST_PAUSE = 600.0  # seconds: what a caller is told at most
 
 T = TypeVar("T")
 Work = Callable[[Attempt], Awaitable[T]]
@@ -122,7 +124,8 @@ def _exhausted(
         )
     pauses = [verdict.retry_after for _, verdict in errors if verdict.retry_after is not None]
     if pauses and len(pauses) == len(errors):
-        failed.headers["retry-after"] = str(max(1, round(min(pauses))))
+        pause = min(*pauses, _LONGEST_PAUSE)
+        failed.headers["retry-after"] = str(max(1, math.ceil(pause)))  # not too early
     return failed
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any
 
 from monoize.errors import MonoizeError
@@ -67,14 +68,15 @@ class StreamBody:
         yield writer.open()
         ended = False
         try:
-            async for batch in self._batches():
-                if batch is None:
-                    yield writer.keep_alive
-                    continue
-                ended = ended or any(_is_end(frame) for frame in batch)
-                wires = [wire for frame in batch for wire in encoder.frame(frame)]
-                if wires:
-                    yield b"".join(map(writer.event, wires))
+            async with aclosing(self._batches()) as batches:
+                async for batch in batches:
+                    if batch is None:
+                        yield writer.keep_alive
+                        continue
+                    ended = ended or any(_is_end(frame) for frame in batch)
+                    wires = [wire for frame in batch for wire in encoder.frame(frame)]
+                    if wires:
+                        yield b"".join(map(writer.event, wires))
         except MonoizeError as error:
             if not ended:  # a provider that breaks off after its last event has said everything
                 yield b"".join(map(writer.event, encoder.event(_as_event(error))))
@@ -99,8 +101,9 @@ class StreamBody:
             yield received.frames()
             return
         self._encoder.reply.replays = received.replays
-        async for batch in _with_beats(received, silence):
-            yield batch
+        async with aclosing(_with_beats(received, silence)) as beats:
+            async for batch in beats:
+                yield batch
 
 
 def _is_end(frame: Frame) -> bool:
@@ -121,7 +124,7 @@ def _remark(losses: Losses, writer: StreamWriter) -> bytes:
     return writer.comment(f"monoize-translation {losses.header()}") if losses.dropped else b""
 
 
-async def _with_beats(batches: Live, silence: float) -> AsyncIterator[list[Frame] | None]:
+async def _with_beats(batches: Live, silence: float) -> AsyncGenerator[list[Frame] | None, None]:
     reading: asyncio.Future[list[Frame]] | None = None
     try:
         while True:

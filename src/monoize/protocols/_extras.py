@@ -6,9 +6,9 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from monoize.errors import UnsupportedByTarget
-from monoize.urp import EMPTY, Losses, UrpRequest
+from monoize.urp import EMPTY, Losses, ResponseStart, UrpRequest, UrpResponse
 
-__all__ = ["SERVER_STATE", "nested", "refuse_server_state", "top_level"]
+__all__ = ["SERVER_STATE", "nested", "of_reply", "refuse_server_state", "top_level"]
 
 # Fields of a Responses call that live on its provider's server (D13).
 SERVER_STATE = ("previous_response_id", "conversation", "prompt", "background")
@@ -77,6 +77,13 @@ def nested(
         elif value is not None:
             losses.drop(f"{path}.{key}")
     return out or EMPTY
+
+
+def of_reply(reply: UrpResponse | ResponseStart, *, same: bool) -> Mapping[str, Any]:
+    """The extra fields of a reply: those of its own protocol, and in every case what a rule put there."""
+    if same or not reply.added:
+        return reply.extra_body if same else EMPTY
+    return {key: value for key, value in reply.extra_body.items() if key in reply.added}
 
 
 def refuse_server_state(request: UrpRequest) -> None:

@@ -31,7 +31,7 @@ _QUESTION_BYTES = 12 * 1024
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
 _FOLLOWED = "previous_response_id"  # last: it names one turn, the others the whole conversation
 _SESSION_FIELDS = ("conversation", "prompt_cache_key", "session_id")
-_SESSION_METADATA = ("session_id", "user_id")
+_SESSION_METADATA = ("session_id",)
 
 
 class Affinity:

@@ -103,12 +103,14 @@ class HealthBoard:
         for provider in providers:
             for channel in channels_of(provider):
                 known = self.breakers(provider, channel)
-                unused: list[tuple[str | None, Breaker]] = [
-                    (None, Breaker(self.limits(provider, channel)))
-                ]
-                for model, breaker in known or unused:
+                for model, breaker in known or self._unused(provider, channel):
                     rows.append(_row(ChannelId(provider.id, channel.id, model), breaker, now))
         return rows
+
+    def _unused(
+        self, provider: ProviderSettings, channel: ChannelSettings
+    ) -> list[tuple[str | None, Breaker]]:
+        return [(None, Breaker(self.limits(provider, channel)))]
 
     def _of_model(self, key: ChannelId, limits: HealthLimits) -> Breaker:
         breaker = self._models.get(key)
@@ -140,7 +142,7 @@ def _row(key: ChannelId, breaker: Breaker, now: float) -> ChannelHealth:
         consecutive_failures=breaker.consecutive_failures,
         samples=samples,
         failure_rate=failed / samples if samples else 0.0,
-        totals={outcome.value: count for outcome, count in breaker.totals.items()},
+        totals={str(outcome): count for outcome, count in breaker.totals.items()},
         last_success_seconds_ago=_ago(breaker.last_success_at, now),
         last_failure_seconds_ago=_ago(breaker.last_failure_at, now),
     )

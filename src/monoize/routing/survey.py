@@ -16,8 +16,8 @@ from monoize.settings import ChannelSettings, ModelSettings, ProviderSettings
 __all__ = [
     "Offer",
     "Wanted",
-    "channel_offers",
     "health_objection",
+    "looked_at",
     "offered",
     "provider_objection",
     "surveyed",
@@ -53,7 +53,8 @@ def surveyed(wanted: Wanted, catalog: Catalog, board: HealthBoard, now: float) -
         if objection is not None:
             found.append(whole_provider(provider, row, wanted.model, objection))
             continue
-        found += [offer for _, _, offer in channel_offers(provider, row, wanted.model, board, now)]
+        for candidate, _, reason in looked_at(provider, row, wanted.model, board, now):
+            found.append(offered(candidate, reason))
     return found
 
 
@@ -70,9 +71,9 @@ def provider_objection(
     return None
 
 
-def channel_offers(
+def looked_at(
     provider: ProviderSettings, row: ModelSettings, model: str, board: HealthBoard, now: float
-) -> Iterator[tuple[Candidate, Breaker | None, Offer]]:
+) -> Iterator[tuple[Candidate, Breaker | None, str | None]]:
     """The channels with what speaks against each; a breaker only for those that may get traffic at all (ROUT-3)."""
     name = upstream_name(row, model)
     for channel in channels_of(provider):
@@ -85,7 +86,7 @@ def channel_offers(
             breaker = board.breaker(provider, channel, name)
             reason = health_objection(breaker, now)
         candidate = Candidate(provider=provider, channel=channel, upstream_model=name)
-        yield candidate, breaker, offered(candidate, reason)
+        yield candidate, breaker, reason
 
 
 def offered(candidate: Candidate, reason: str | None) -> Offer:

@@ -13,8 +13,8 @@ from monoize.routing.health import HealthBoard
 from monoize.routing.survey import (
     Offer,
     Wanted,
-    channel_offers,
     health_objection,
+    looked_at,
     offered,
     provider_objection,
     surveyed,
@@ -161,13 +161,13 @@ class Waterfall:
             self.passed.append(whole_provider(provider, row, self._wanted.model, objection))
             return None
         untried: list[_Seat] = []
-        for candidate, breaker, offer in channel_offers(
+        for candidate, breaker, reason in looked_at(
             provider, row, self._wanted.model, self._board, now
         ):
-            if offer.reason is not None:
-                self.passed.append(offer)
+            if reason is not None:
+                self.passed.append(offered(candidate, reason))
             if breaker is not None:
-                seats = untried if offer.reason is None else self._closed
+                seats = untried if reason is None else self._closed
                 seats.append(_Seat(candidate, breaker))
         if not untried:
             return None

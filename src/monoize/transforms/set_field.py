@@ -39,8 +39,6 @@ class SetField(Transform[SetFieldConfig]):
     """Set a field of the request or reply that Monoize has no setting of its own for; objects on the way are made.
 
     Fields that Monoize itself writes (model, messages, temperature and the like) are refused in either phase.
-    A reply shows the field when the provider speaks the caller's protocol: translated replies hold none but the
-    protocol's own fields.
     """
 
     id = "set_field"
@@ -68,9 +66,9 @@ class SetField(Transform[SetFieldConfig]):
             case UrpRequest():
                 return _in_request(value, path, new)
             case ResponseStart():
-                return (_in_event(value, path, new),)
+                return (_in_start(value, path, new),)
             case ResponseDone():  # the end of a reply repeats fields of its start, and the last word wins
-                return (_in_event(value, path, new) if path[0] in value.extra_body else value,)
+                return (_in_done(value, path, new) if path[0] in value.extra_body else value,)
             case PartStart() | Delta() | PartDone() | Error() | ProviderEvent():
                 return (value,)
             case _:
@@ -95,6 +93,13 @@ def _in_request(request: UrpRequest, path: Path, value: Any) -> UrpRequest:
     return replace(request, extra_body=extra, inherited=request.inherited - {name})
 
 
-def _in_event(event: ResponseStart | ResponseDone, path: Path, value: Any) -> UrpStreamEvent:
+def _in_start(event: ResponseStart, path: Path, value: Any) -> ResponseStart:
+    extra, added = with_field(event.extra_body, path, value), event.added | {path[0]}
+    if extra is event.extra_body and added == event.added:
+        return event
+    return replace(event, extra_body=extra, added=added)
+
+
+def _in_done(event: ResponseDone, path: Path, value: Any) -> ResponseDone:
     extra = with_field(event.extra_body, path, value)
     return event if extra is event.extra_body else replace(event, extra_body=extra)

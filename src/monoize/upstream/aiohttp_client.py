@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 
@@ -58,7 +59,7 @@ class AiohttpClient(UpstreamClient):
         noted = SimpleNamespace(reused=False)
         try:
             return await self._request(call, noted)
-        except (aiohttp.ServerDisconnectedError, ConnectionResetError, BrokenPipeError):
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionResetError):
             if not noted.reused:
                 raise
         return await self._request(call, SimpleNamespace(reused=False))
@@ -135,6 +136,9 @@ class _Reply(UpstreamReply):
 
 def _reason(error: Exception) -> str:
     """A sentence without an address: what lies behind the gateway is not the caller's affair."""
-    cause = getattr(error, "os_error", None) or error
+    wrapped = (getattr(error, name, None) for name in ("os_error", "certificate_error"))
+    cause = next((found for found in wrapped if found is not None), error)
+    if isinstance(cause, ssl.SSLError):  # its errno is OpenSSL's, not the system's
+        return f"TLS: {(cause.reason or 'handshake failed').lower().replace('_', ' ')}"
     number = getattr(cause, "errno", None)
     return os.strerror(number) if isinstance(number, int) and number > 0 else type(cause).__name__

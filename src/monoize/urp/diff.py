@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from enum import Enum
 from itertools import zip_longest
@@ -26,6 +26,7 @@ _KINDS = {
     for union in (Part, Media, ResponseFormat, PartDelta, UrpStreamEvent)
     for kind in get_args(union)
 }
+_BOOKKEEPING = frozenset({"source", "inherited", "added"})  # how fields travel, not what they say
 _HUMP = re.compile(r"(?<!^)(?=[A-Z])")
 _PLAIN_KEY = re.compile(r"\w+")
 
@@ -48,7 +49,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changes(before: Value | Sequence[Value], after: Value | Sequence[Value]) -> list[Change]:
-    """The differences in order of appearance. Where values came from (`source`) is none of them."""
+    """The differences in order of appearance. Where values came from and how they travel is none of them."""
     return list(_differences("", before, after))
 
 
@@ -57,7 +58,7 @@ def view(value: Any) -> Any:
     match value:
         case Value() | Mapping():
             return {key: view(item) for key, item in _entries(value).items()}
-        case Set():
+        case frozenset() | set():
             return sorted(value)
         case Enum():
             return value.value
@@ -76,7 +77,7 @@ def _entries(value: Value | Mapping[str, Any]) -> Mapping[str, Any]:
     fields = {}
     for field in msgspec.structs.fields(value):
         item = getattr(value, field.name)
-        if field.name == "source" or item == field.default:
+        if field.name in _BOOKKEEPING or item == field.default:
             continue
         # `type` is taken where the kind is shown: an Error's own type is its `error_type`.
         fields["error_type" if tag and field.name == "type" else field.name] = item

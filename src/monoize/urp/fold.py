@@ -172,6 +172,7 @@ class Folder:
             usage=self.usage(),
             service_tier=done.service_tier,
             origin=start.origin,
+            added=start.added,
             extra_body={**start.extra_body, **done.extra_body} or EMPTY,
         )
 
@@ -214,6 +215,7 @@ def unfold(response: UrpResponse) -> Iterator[UrpStreamEvent]:
         model=response.model,
         created=response.created,
         origin=response.origin,
+        added=response.added,
         extra_body=response.extra_body,
     )
     index = 0

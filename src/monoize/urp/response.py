@@ -57,3 +57,4 @@ class UrpResponse(Value, frozen=True, kw_only=True):
     created: int | None = None  # seconds since the epoch
     service_tier: str | None = None
     origin: str = ""  # the protocol of the provider that answered
+    added: frozenset[str] = frozenset()  # fields of extra_body that a rule put there

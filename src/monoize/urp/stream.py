@@ -106,6 +106,7 @@ class ResponseStart(Value, frozen=True, kw_only=True):
     created: int | None = None
     usage: Usage | None = None  # what is known before the first word (Anthropic counts input here)
     origin: str = ""
+    added: frozenset[str] = frozenset()  # fields of extra_body that a rule put there
 
 
 class PartStart(Value, frozen=True, kw_only=True):

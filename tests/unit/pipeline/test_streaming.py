@@ -137,6 +137,21 @@ def test_a_caller_that_leaves_after_some_chunks_closes_the_provider(complaints, 
     assert run(complaints, scene()).closed
 
 
+@pytest.mark.spec("T18", "T13")
+def test_a_caller_that_leaves_at_a_keep_alive_closes_the_provider_at_once(complaints):
+    async def scene():
+        provider = Provider(START, asyncio.Event())
+        stream = body(asyncio.ensure_future(opening_of(provider)), silence=0.001)
+        reader = aiter(stream)
+        while await anext(reader) != b": keep-alive\n\n":
+            pass
+        await anext(reader)  # the provider is being waited for
+        await stream.aclose()
+        return provider.closed
+
+    assert run(complaints, scene())
+
+
 @pytest.mark.spec("T18")
 def test_a_stream_given_up_while_it_opens_is_closed(complaints):
     async def scene():

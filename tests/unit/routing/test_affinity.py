@@ -119,9 +119,7 @@ def test_half_a_character_is_no_accident():
         {"extra_body": {"prompt_cache_key": "k"}},
         {"extra_body": {"session_id": "s"}},
         {"metadata": {"session_id": "s"}},
-        {"metadata": {"user_id": "u"}},
         {"extra_body": {"metadata": {"session_id": "s2"}}},
-        {"extra_body": {"metadata": {"user_id": "u2"}}},
     ],
 )
 def test_a_session_field_names_the_conversation(session):
@@ -138,7 +136,7 @@ def test_a_session_field_names_the_conversation(session):
         {"user": "somebody"},
         {"extra_body": {"conversation": None, "session_id": "", "prompt_cache_key": 7}},
         {"extra_body": {"conversation": {"name": "c"}, "metadata": "text"}},
-        {"metadata": {"topic": "t"}},
+        {"metadata": {"topic": "t", "user_id": "a person"}},
     ],
 )
 def test_what_names_no_session_changes_nothing(nothing):

@@ -18,11 +18,12 @@ from monoize.settings import HealthSettings
 
 S, F, R, N = Outcome.SUCCESS, Outcome.FAILURE, Outcome.RATE_LIMITED, Outcome.NEUTRAL
 HEALTHY, UNHEALTHY, PROBING = Health
+DEFAULTS = (3, 60, 30, 20, 0.6, 15, 600, False, True, 30, None, 1)
 PAGE = Path(__file__).parents[3] / "docs" / "routing.md"
 
 
-def after(outcomes, *, now=0.0, limits=HealthLimits()):
-    breaker = Breaker(limits)
+def after(outcomes, *, now=0.0, limits=None):
+    breaker = Breaker(limits or HealthLimits())
     for outcome in outcomes:
         breaker.admit(now).settle(outcome, now)
     return breaker
@@ -56,13 +57,11 @@ def test_the_diagram_of_the_docs_is_drawn_from_the_table():
 def test_the_docs_name_every_knob_with_its_default():
     page = PAGE.read_text("utf-8")
     for name, value in zip(HealthLimits.__struct_fields__, DEFAULTS, strict=True):
-        said = {None: "none", True: "true", False: "false"}.get(value, value)
+        said = {"None": "none", "True": "true", "False": "false"}.get(str(value), value)
         assert f"| `{name}` | {said} |" in page
 
 
 # --- limits ---
-
-DEFAULTS = (3, 60, 30, 20, 0.6, 15, 600, False, True, 30, None, 1)
 
 
 @pytest.mark.spec("HEALTH-1", "HEALTH-2")
@@ -116,7 +115,7 @@ def test_false_is_a_value_like_any_other():
         ([S] * 9 + [R] * 13, HEALTHY),  # 13 of 22 is less
         ([S] * 9 + [R] * 14, UNHEALTHY),  # 14 of 23 is more
         ([N] * 40, HEALTHY),
-        ([R] * 12 + [N] * 8, HEALTHY),  # neutral is no sample
+        ([N] * 8 + [R] * 12, HEALTHY),  # neutral is no sample
     ],
 )
 def test_trips_at_the_thresholds(outcomes, health):
@@ -230,6 +229,15 @@ def test_recovers_after_enough_successes(needed):
     assert breaker.health(70) is HEALTHY
     assert (breaker.consecutive_failures, breaker.window(70)) == (0, (0, 0))
     assert (breaker.cooldown_until, breaker.resting_until) == (0, 0)
+
+
+def test_recovery_also_ends_a_rest_that_was_asked_for_before():
+    breaker = Breaker(HealthLimits())
+    permits = [breaker.admit(0) for _ in range(3)]
+    for permit, wish in zip(permits, (500.0, None, 5.0), strict=True):
+        permit.settle(F, 0, wish)
+    breaker.admit(5).settle(S, 6)
+    assert breaker.eligible(6)
 
 
 @pytest.mark.spec("D11", "HEALTH-1c")

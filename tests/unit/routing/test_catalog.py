@@ -85,3 +85,45 @@ def test_what_is_final_keeps_its_status(status):
     error = failure(ProviderError(message="no", code="c", param="p"), status)
     assert isinstance(error, UpstreamRefused)
     assert (error.http_status, error.error_code, error.param) == (status, "c", "p")
+
+
+@pytest.mark.spec("D49")
+@pytest.mark.parametrize(
+    ("model", "exists", "covers"),
+    [
+        ("m", True, True),
+        ("claude-x", False, True),
+        ("claude-", False, True),
+        ("anything", False, False),  # a bare * says nothing about a name
+        ("off", False, False),
+        ("claude-*", False, True),  # a name is not a glob just because it looks like one
+        ("*", False, False),
+    ],
+)
+def test_a_model_exists_by_name_and_is_covered_by_a_glob_that_says_something(model, exists, covers):
+    catalog = Catalog(
+        (
+            provider("none", {"off": None}, enabled=False),
+            provider("a", {"*": None, "**": None, "m": None}),
+            provider("b", {"claude-*": None}),
+        )
+    )
+    assert (catalog.exists(model), catalog.covers(model)) == (exists, covers)
+
+
+@pytest.mark.spec("ROUT-1", "ROUT-2")
+def test_offers_are_the_enabled_providers_that_have_the_model():
+    catalog = Catalog(
+        (
+            provider("off", {"m": None}, enabled=False),
+            provider("a", {"m": "x"}),
+            provider("b", {"n": None}),
+            provider("c", {"*": None}),
+        )
+    )
+    assert [(p.id, row.redirect) for p, row in catalog.offers("m")] == [("a", "x"), ("c", None)]
+
+
+@pytest.mark.parametrize(("redirect", "name"), [(None, "m"), ("", "m"), ("  ", "m"), (" x ", "x")])
+def test_a_redirect_counts_only_when_it_says_something(redirect, name):
+    assert first(Catalog((provider("a", {"m": redirect}),)), "m") == ("a", name)

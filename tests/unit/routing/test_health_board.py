@@ -8,9 +8,10 @@ from monoize.routing.health import HealthBoard
 from monoize.settings import ChannelSettings, HealthSettings, ModelSettings, ProviderSettings
 
 F = Outcome.FAILURE
+NOTHING_SET = HealthSettings()
 
 
-def provider(*channels, id="p", health=HealthSettings(), kind="chat_completion"):
+def provider(*channels, id="p", health=NOTHING_SET, kind="chat_completion"):
     return ProviderSettings(
         id=id, type=kind, channels=channels, models={"*": ModelSettings()}, health=health
     )
@@ -42,12 +43,12 @@ def test_a_channel_may_have_one_breaker_for_each_model():
 
 @pytest.mark.spec("HEALTH-1a")
 def test_a_breaker_has_the_limits_of_its_channel():
-    board = HealthBoard(HealthSettings(failure_threshold=9, min_samples=9))
+    board = HealthBoard(HealthSettings(failure_threshold=9, min_samples=9, window_seconds=9))
     own = ChannelSettings(id="own", health=HealthSettings(failure_threshold=1))
-    place = provider(own, TWO, health=HealthSettings(min_samples=5))
+    place = provider(own, TWO, health=HealthSettings(failure_threshold=7, min_samples=5))
     limits = board.breaker(place, own, "a").limits
-    assert (limits.failure_threshold, limits.min_samples, limits.window_seconds) == (1, 5, 30)
-    assert board.breaker(place, TWO, "a").limits.failure_threshold == 9
+    assert (limits.failure_threshold, limits.min_samples, limits.window_seconds) == (1, 5, 9)
+    assert board.breaker(place, TWO, "a").limits.failure_threshold == 7
 
 
 def test_changed_settings_reach_a_known_channel_and_its_state_stays():

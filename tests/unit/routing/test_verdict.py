@@ -68,8 +68,10 @@ def test_a_request_that_one_protocol_cannot_carry_skips_that_provider(error):
 
 @pytest.mark.parametrize(
     "error",
-    [errors.InvalidRequest, errors.Forbidden, errors.ModelNotFound, errors.ConfigError]
-    + [errors.RequestTimeout, errors.PayloadTooLarge, errors.MonoizeError],
+    [
+        *(errors.InvalidRequest, errors.Forbidden, errors.ModelNotFound, errors.ConfigError),
+        *(errors.RequestTimeout, errors.PayloadTooLarge, errors.MonoizeError),
+    ],
 )
 def test_anything_else_is_final(error):
     verdict = judged(error("no"), (400, 408, 413), NOW)

@@ -224,6 +224,25 @@ def test_a_field_set_in_a_stream_reaches_a_caller_of_the_providers_protocol(dial
     assert any("hi there" in wire.data for wire in wires)
 
 
+@pytest.mark.parametrize(
+    ("origin", "dialect"), [(a, b) for a in DIALECTS for b in DIALECTS if a != b]
+)
+def test_a_translated_reply_holds_what_a_rule_set_and_no_other_field_of_the_provider(
+    origin: str, dialect: str
+) -> None:
+    reply = replace(native(origin), extra_body={"native_only": 1})
+    running = chain("set_field", {"path": "notice", "value": "hi there"})
+    wire = protocol(dialect).encode_response(running.response(reply), answering())
+    assert wire["notice"] == "hi there"
+    assert "native_only" not in wire
+    live = chain("set_field", {"path": "notice", "value": "hi there"})
+    encoder = protocol(dialect).stream_encoder(answering())
+    frames = [live.frame(Frame((event,))) for event in unfold(reply)]
+    data = "".join(wire.data for frame in frames for wire in encoder.frame(frame))
+    assert "hi there" in data
+    assert "native_only" not in data
+
+
 @pytest.mark.spec("STR-4")
 def test_a_reply_has_a_set_field_once_and_it_is_the_last_word() -> None:
     events = [

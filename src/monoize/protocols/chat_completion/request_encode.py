@@ -39,7 +39,9 @@ def encode_request(request: UrpRequest, losses: Losses) -> WireRequest:
         options = options if isinstance(options, dict) else {}
         body["stream_options"] = {**options, "include_usage": True}
     elif wire is None:
-        body.pop("stream_options", None)  # a rule made this call unary: OpenAI refuses the two together
+        body.pop(
+            "stream_options", None
+        )  # a rule made this call unary: OpenAI refuses the two together
     return WireRequest(path=_PATH, body=body)
 
 

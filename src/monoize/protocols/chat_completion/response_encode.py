@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, assert_never
 
 from monoize.protocol import Json, Reply
+from monoize.protocols import _extras
 from monoize.protocols.chat_completion.fields import DIALECT, own_wire
 from monoize.protocols.chat_completion.reply_parts import ChoiceWriter, Piece
 from monoize.protocols.chat_completion.usage import encode_finish, encode_usage
@@ -34,7 +35,7 @@ def encode_response(response: UrpResponse, reply: Reply) -> Json:
         body["usage"] = encode_usage(response.usage, same=same)
     if response.service_tier is not None and same:
         body["service_tier"] = response.service_tier
-    return flattened(body, response.extra_body if same else {})
+    return flattened(body, _extras.of_reply(response, same=same))
 
 
 def _choices(response: UrpResponse, reply: Reply, *, same: bool) -> list[Json]:

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from monoize import wirejson
 from monoize.protocol import Json, Reply, StreamEncoder
+from monoize.protocols import _extras
 from monoize.protocols.chat_completion.error import stream_error
 from monoize.protocols.chat_completion.fields import DIALECT
 from monoize.protocols.chat_completion.reply_parts import ChoiceWriter, Piece
@@ -92,7 +93,7 @@ class ChatStreamEncoder(StreamEncoder):
             "created": self.reply.created if start.created is None else start.created,
             "model": self.reply.model,
         }
-        self._first_extra = dict(start.extra_body) if self._same else {}
+        self._first_extra = dict(_extras.of_reply(start, same=self._same))
 
     def _part(self, event: PartStart) -> Iterator[WireEvent]:
         if event.choice and not self._choices:  # OpenAI's client wants choice 0 to speak first

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from monoize.protocol import Reply
+from monoize.protocols import _extras
 from monoize.protocols.gemini.finish import write_finish
 from monoize.protocols.gemini.grounding import write_grounding, write_logprobs
 from monoize.protocols.gemini.parts_encode import PartWriter
@@ -36,7 +37,7 @@ def encode_response(response: UrpResponse, reply: Reply) -> dict[str, Any]:
         out["usageMetadata"] = write_usage(response.usage, same=same)
     out["modelVersion"] = reply.model
     out["responseId"] = response.id or reply.ids.new("resp_")
-    return flattened(out, response.extra_body) if same else out
+    return flattened(out, _extras.of_reply(response, same=same))
 
 
 def _was_blocked(response: UrpResponse) -> bool:

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from monoize import wirejson
 from monoize.protocol import Reply, StreamEncoder
+from monoize.protocols import _extras
 from monoize.protocols.gemini.error import stream_error
 from monoize.protocols.gemini.finish import write_finish
 from monoize.protocols.gemini.grounding import write_grounding, write_logprobs
@@ -188,7 +189,7 @@ class GeminiStreamEncoder(StreamEncoder):
         return _wire({"candidates": [{"content": content, "index": choice}], **self._header()})
 
     def _header(self) -> dict[str, Any]:
-        extra = self._start.extra_body if self._start.origin == DIALECT else {}
+        extra = _extras.of_reply(self._start, same=self._start.origin == DIALECT)
         return flattened({"modelVersion": self.reply.model, "responseId": self._start.id}, extra)
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from monoize.clock import IdSource
 from monoize.protocol import Json, Reply
+from monoize.protocols import _extras
 from monoize.protocols.messages.blocks import part_of, provider_item
 from monoize.protocols.messages.dialect import DIALECT, FINISH_OF, STOP_REASON_OF
 from monoize.protocols.messages.reply_blocks import reply_blocks
 from monoize.protocols.messages.usage import tier_of, usage_of, wire_usage
 from monoize.urp import (
-    EMPTY,
     Choice,
     Finish,
     FinishReason,
@@ -115,7 +115,7 @@ def encode_response(response: UrpResponse, reply: Reply) -> Json:
         "stop_sequence": finish.stop_sequence if finish is not None else None,
         "usage": wire_usage(response.usage, same=same, tier=response.service_tier),
     }
-    return flattened(body, response.extra_body if same else EMPTY)
+    return flattened(body, _extras.of_reply(response, same=same))
 
 
 def _part(block: Any, ids: IdSource) -> Part:

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from monoize import wirejson
 from monoize.protocol import Json, Reply, StreamEncoder
+from monoize.protocols import _extras
 from monoize.protocols._custom_tools import as_function_arguments
 from monoize.protocols._serial import OneAtATime
 from monoize.protocols.messages.calls import input_of
@@ -150,8 +151,7 @@ class MessagesStreamEncoder(StreamEncoder):
             "stop_sequence": None,
             "usage": wire_usage(start.usage, same=self._same),
         }
-        if self._same:
-            flattened(message, start.extra_body)
+        flattened(message, _extras.of_reply(start, same=self._same))
         yield {"type": "message_start", "message": message}
 
     # --- parts ---

@@ -59,7 +59,9 @@ def encode_request(request: UrpRequest, losses: Losses) -> dict[str, Any]:
         body["input"] = items
     flattened(body, encode_settings(request, losses))  # named fields win (URP-7)
     if not request.stream:
-        body.pop("stream_options", None)  # a rule made this call unary: OpenAI refuses the two together
+        body.pop(
+            "stream_options", None
+        )  # a rule made this call unary: OpenAI refuses the two together
     return body
 
 

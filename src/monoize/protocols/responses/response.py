@@ -78,6 +78,7 @@ def encode_response(response: UrpResponse, reply: Reply) -> dict[str, Any]:
             created=response.created,
             origin=response.origin,
             extra_body=response.extra_body,
+            added=response.added,
         )
     )
     for choice in response.choices:

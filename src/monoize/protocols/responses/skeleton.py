@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from monoize.protocol import Reply
+from monoize.protocols import _extras
 from monoize.protocols.responses.input import leading_instructions
 from monoize.protocols.responses.request_encode import encode_settings
 from monoize.protocols.responses.vocabulary import DIALECT
@@ -50,7 +51,7 @@ def skeleton(reply: Reply, start: ResponseStart) -> dict[str, Any]:
         "output": [],
         "usage": None,
     }
-    native = start.extra_body if start.origin == DIALECT else {}
+    native = _extras.of_reply(start, same=start.origin == DIALECT)
     return {**_DEFAULTS, **_asked(reply), **native, **head}
 
 
