@@ -6,7 +6,7 @@ SHARED := ../shared
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt lint types imports cover conformance conformance-write lock docs spec clean
+.PHONY: help run test soak check fmt lint types imports cover conformance conformance-write lock docs spec clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ run: $(VENV)/.run  ## set up and start the gateway on 127.0.0.1:8080
 
 test: $(VENV)/.dev  ## set up and run the tests
 	@$(BIN)/python -m pytest -n 2 -q
+
+soak: $(VENV)/.dev  ## the tests that count, with their full counts (make test runs a part of each)
+	@MONOIZE_SOAK=1 $(BIN)/python -m pytest -n 2 -q -m soak
 
 check: $(VENV)/.dev lint types imports test  ## everything that must hold before a change lands
 

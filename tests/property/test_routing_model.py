@@ -22,6 +22,8 @@ from monoize.routing.verdict import Verdict
 from monoize.routing.waterfall import Wanted, Waterfall
 from monoize.settings import AffinitySettings, HealthSettings, ProviderSettings
 
+pytestmark = pytest.mark.soak
+
 HISTORIES = 10_000 if os.environ.get("MONOIZE_SOAK") == "1" else 1_000
 BATCHES = 20
 STEPS = 90

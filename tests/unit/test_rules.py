@@ -1,6 +1,8 @@
 """The page of rules lists what the specifications say, and the table of rules and tests tells the truth."""
 
 import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -263,3 +265,13 @@ def test_a_long_name_is_cut_between_its_words():
     ]
     assert folded(LONG, 30)[-2:] == ["  ::test_a_long_story_", "  told_in_one_name"]
     assert folded(LONG, 100) == [LONG]
+
+
+def test_every_rule_is_cited_by_a_test():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "rule_table.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-600:] + done.stderr
