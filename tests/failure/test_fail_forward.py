@@ -18,7 +18,7 @@ from fakes.caller import (
     text_of,
 )
 from fakes.gateway import configured
-from fakes.hostile import HOSTILE, Hostile, begin
+from fakes.hostile import HOSTILE, Hostile, begin, whole
 from fakes.pair import SECOND, UNMOVED, Pair, channel, good, of_the_first, provider, status
 from fakes.speakers import SPEAKERS
 from fakes.upstream import Exchange
@@ -47,8 +47,26 @@ async def fails_with_a_web_page(exchange: Exchange) -> None:
     await exchange.whole(b"<html>Bad Gateway</html>", 502, "text/html")
 
 
+async def breaks_off_after_its_finish_reason(exchange: Exchange) -> None:
+    """The answer is whole; usage, `[DONE]` or `message_stop` never come."""
+    if not exchange.stream:
+        await exchange.whole(whole(exchange))
+        return
+    frames = exchange.frames("text")
+    await exchange.open_stream()
+    await exchange.chunk(b"".join(frames[: exchange.speaker.terminal(frames) + 1]))
+    exchange.hang_up()
+
+
 ROWS = [
     *HOSTILE,
+    Hostile(
+        "breaks_off_after_its_finish_reason",
+        breaks_off_after_its_finish_reason,
+        "complete",
+        "complete",
+        ("T15",),
+    ),
     Hostile("fails_and_hangs", fails_and_hangs, "refused", "refused", ("D9",), silent=True),
     Hostile("fails_and_breaks_off", fails_and_breaks_off, "refused", "refused", ("D9",)),
     Hostile("fails_with_a_web_page", fails_with_a_web_page, "refused", "refused", ("D9",)),

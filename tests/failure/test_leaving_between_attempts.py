@@ -93,7 +93,6 @@ def assert_at_ease(pair: Pair, *names: str) -> None:
     for name in names:
         assert rows[name]["eligible"], rows[name]
         assert rows[name]["health"] == "healthy"
-        assert rows[name]["consecutive_failures"] <= 10**5
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])

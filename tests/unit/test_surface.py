@@ -52,7 +52,16 @@ def test_urp_shows_its_types():
             "ResponseStart",
             "SealDelta",
         ),
-        *("TextDelta", "UrpStreamEvent", "WireEvent", "EMPTY", "USERNAME_FIELD", "Source", "Value", "Losses"),
+        *(
+            "TextDelta",
+            "UrpStreamEvent",
+            "WireEvent",
+            "EMPTY",
+            "USERNAME_FIELD",
+            "Source",
+            "Value",
+            "Losses",
+        ),
         *("Folder", "StreamFailed", "bare", "fold", "renamed", "replace", "unfold"),
     }
 

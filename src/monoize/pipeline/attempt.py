@@ -9,7 +9,13 @@ from typing import Any
 import msgspec
 
 from monoize import wirejson
-from monoize.errors import LossRefused, UpstreamError, UpstreamUnreadable
+from monoize.errors import (
+    LossRefused,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamTimeout,
+    UpstreamUnreadable,
+)
 from monoize.pipeline.call import Call, Trace
 from monoize.pipeline.decode import without_username
 from monoize.pipeline.kit import Kit
@@ -22,7 +28,15 @@ from monoize.transform import ResponseChain, Rule, request_applied
 from monoize.upstream.address import joined_url
 from monoize.upstream.client import UpstreamCall, UpstreamClient, UpstreamReply
 from monoize.upstream.engine_client import LOCAL_SCHEME
-from monoize.urp import Frame, Losses, UrpRequest, UrpResponse, renamed, replace
+from monoize.urp import (
+    Frame,
+    Losses,
+    ResponseDone,
+    UrpRequest,
+    UrpResponse,
+    renamed,
+    replace,
+)
 
 __all__ = ["Attempt", "encoded_for", "provider_protocol"]
 
@@ -239,6 +253,11 @@ class Attempt:
             yield [*filter(_is_readable, last), decoder.finish()]
         except SseError as error:
             raise UpstreamUnreadable(str(error)) from None
+        except (UpstreamFailed, UpstreamTimeout):
+            end = decoder.finish()
+            if not any(isinstance(event, ResponseDone) for event in end.events):
+                raise
+            yield [end]  # it gave its finish reason: only the closing words are missing
         finally:
             await self.close()
 
