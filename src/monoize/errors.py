@@ -6,12 +6,15 @@ MonoizeError                     code, HTTP status, retryable
 │   ├── UnsupportedByTarget      400  the chosen provider cannot do what was asked at all
 │   ├── LossRefused              400  x-monoize-strict and something would be lost
 │   ├── Unauthorized             401
+│   ├── BudgetExceeded           402  the key's budget or the user's balance does not cover the call
 │   ├── Forbidden                403
 │   ├── NotFound                 404
 │   ├── ModelNotFound            404
 │   ├── MethodNotAllowed         405
 │   ├── RequestTimeout           408  the body did not arrive in time
-│   └── PayloadTooLarge          413
+│   ├── Conflict                 409  what is to be made is there already
+│   ├── PayloadTooLarge          413
+│   └── RateLimited              429  the key's calls or tokens per minute are used up
 ├── UpstreamError                a provider said no or could not be reached
 │   ├── UpstreamRefused          the provider's own 4xx, passed on
 │   ├── UpstreamFailed           502  5xx, 429, network: retryable
@@ -19,6 +22,7 @@ MonoizeError                     code, HTTP status, retryable
 │   ├── UpstreamUnreadable       502  a reply that is not its protocol
 │   └── UpstreamExhausted        502  nobody is left to ask; says what was tried
 ├── EngineError                  503  a local engine is missing or broken
+├── DatabaseAway                 503  the store cannot be reached
 └── ConfigError                  the operator can mend it; never reaches a caller
 """
 
@@ -30,8 +34,11 @@ from typing import Any, ClassVar
 import msgspec
 
 __all__ = [
+    "BudgetExceeded",
     "CallerError",
     "ConfigError",
+    "Conflict",
+    "DatabaseAway",
     "EngineError",
     "Forbidden",
     "InvalidRequest",
@@ -42,6 +49,7 @@ __all__ = [
     "NotFound",
     "PayloadTooLarge",
     "ProviderError",
+    "RateLimited",
     "RequestTimeout",
     "Unauthorized",
     "UnsupportedByTarget",
@@ -112,6 +120,11 @@ class Unauthorized(CallerError):
     status = 401
 
 
+class BudgetExceeded(CallerError):
+    code = "budget_exceeded"
+    status = 402
+
+
 class Forbidden(CallerError):
     code = "forbidden"
     status = 403
@@ -137,9 +150,19 @@ class RequestTimeout(CallerError):
     status = 408
 
 
+class Conflict(CallerError):
+    code = "conflict"
+    status = 409
+
+
 class PayloadTooLarge(CallerError):
     code = "payload_too_large"
     status = 413
+
+
+class RateLimited(CallerError):
+    code = "rate_limit_exceeded"
+    status = 429
 
 
 class UpstreamError(MonoizeError):
@@ -171,6 +194,12 @@ class UpstreamExhausted(UpstreamError):
 
 class EngineError(MonoizeError):
     code = "engine_unavailable"
+    status = 503
+    retryable = True
+
+
+class DatabaseAway(MonoizeError):
+    code = "database_unavailable"
     status = 503
     retryable = True
 

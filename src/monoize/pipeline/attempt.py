@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from itertools import takewhile
 from typing import Any
 
@@ -20,7 +20,7 @@ from monoize.pipeline.call import Call, Trace
 from monoize.pipeline.decode import without_username
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.received import Received, Whole, collected, opened
-from monoize.protocol import Protocol, WireRequest, protocol
+from monoize.protocol import Protocol, Reply, WireRequest, protocol
 from monoize.routing.catalog import Candidate
 from monoize.routing.verdict import failure, retry_after
 from monoize.sse import SseError, StreamParser
@@ -89,6 +89,11 @@ class Attempt:
         """Whether the provider's own bytes may go to the caller: nobody changes them on the way."""
         return self.same_dialect and not self.provider_chain and not self.key_chain
 
+    @property
+    def needs_whole_response(self) -> bool:
+        """Whether a rule can only begin once the reply has ended (PIPE-1a)."""
+        return self.provider_chain.needs_whole_response or self.key_chain.needs_whole_response
+
     # --- out ---
 
     def take_upstream_name(self) -> None:
@@ -104,8 +109,7 @@ class Attempt:
             provider_protocol=self.protocol.id,
             observe=self.trace.observe,
         )
-        buffered = self.provider_chain.needs_whole_response or self.key_chain.needs_whole_response
-        if request.stream and buffered:
+        if request.stream and self.needs_whole_response:
             request = replace(request, stream=False)  # PIPE-1a
         self.request = without_username(request)
         self.trace.upstream_model = self.request.model
@@ -217,16 +221,32 @@ class Attempt:
         return raw, wire
 
     async def received(self) -> Received:
-        """Step 8: the reply, decoded as far as it has come; a stream only for a caller that wants one."""
+        """Step 8: the reply, decoded as far as it has come; a stream only where caller and rules want one.
+
+        Some providers stream whether they are asked to or not.
+        """
         parser = self._stream_parser()
         if self._reply is None or parser is None:  # answered in one piece, asked for so or not
             raw, wire = await self.unary()
             own_bytes = self.replays and not self.call.wants_stream
             return Whole(response=self.decoded(wire), raw=raw if own_bytes else None)
-        live = await opened(self._streamed(self._reply, parser), replays=self.replays)
-        if self.call.wants_stream:
-            return live
-        return Whole(response=_with_an_answer(await collected(live)))
+        streamed = self._streamed(self._reply, parser)
+        if self.call.wants_stream and not self.needs_whole_response:
+            return await opened(streamed, replays=self.replays, shows=self._shown())
+        return Whole(response=_with_an_answer(await collected(await opened(streamed))))
+
+    def _shown(self) -> Callable[[Frame], bool]:
+        """Whether a frame becomes anything in the caller's protocol: until one does, others may answer (D10)."""
+        reply = Reply(
+            request=self.call.sent,
+            model=self.call.requested_model,
+            ids=self.kit.ids,
+            created=0,
+            losses=Losses(),
+            replays=self.replays,
+        )
+        encoder = self.call.incoming.protocol.stream_encoder(reply)
+        return lambda frame: bool(encoder.frame(frame))
 
     def _stream_parser(self) -> StreamParser | None:
         """How to read the reply as a stream; None when the provider answered in one piece."""

@@ -54,13 +54,13 @@ class Prober:
 
 async def probed(probe: Probe, kit: Kit) -> None:
     """Send one probe, unless a caller's request came first; its result is the channel's, and nobody else's."""
-    permit, name = started(probe, kit.board, kit.clock.monotonic()), _name(probe)
-    if permit is None:
-        return
     candidate = Candidate(
         provider=probe.provider, channel=probe.channel, upstream_model=probe.upstream_model
     )
-    attempt = Attempt(_call(probe, kit), candidate, kit, Trace())
+    attempt, name = Attempt(_call(probe, kit), candidate, kit, Trace()), _name(probe)
+    permit = started(probe, kit.board, kit.clock.monotonic())
+    if permit is None:
+        return
     try:
         await attempted(attempt)
     except MonoizeError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TypeAlias
 
 import msgspec
@@ -121,13 +121,22 @@ class Live:
 Received: TypeAlias = Whole | Live
 
 
-async def opened(batches: Batches, *, replays: bool = False) -> Live:
-    """The stream once something has been said; an error instead of a first event raises (D18)."""
+def _anything(frame: Frame) -> bool:
+    return bool(frame.events)
+
+
+async def opened(
+    batches: Batches, *, replays: bool = False, shows: Callable[[Frame], bool] = _anything
+) -> Live:
+    """The stream once the caller would see something of it; an error before that raises (D10, D18).
+
+    `shows` is asked about every frame in order.
+    """
     held: list[Frame] = []
     try:
         async for batch in batches:
             held += batch
-            if _has_begun(batch):
+            if _has_begun(batch, shows):
                 return Live(held, batches, replays=replays)
     except BaseException:
         await batches.aclose()
@@ -153,15 +162,16 @@ async def collected(live: Live) -> UrpResponse:
         raise _failure(failed.event) from None
 
 
-def _has_begun(batch: list[Frame]) -> bool:
+def _has_begun(batch: list[Frame], shows: Callable[[Frame], bool]) -> bool:
     for frame in batch:
         for event in frame.events:
             if isinstance(event, Error):
                 raise _failure(event)
             if isinstance(event, ResponseDone) and not event.choices:
                 raise UpstreamUnreadable("the provider's stream holds no answer")
-            if not isinstance(event, ProviderEvent):
-                return True
+        is_seen = shows(frame)
+        if is_seen and not all(isinstance(event, ProviderEvent) for event in frame.events):
+            return True
     return False
 
 

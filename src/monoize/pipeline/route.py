@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
+from monoize.clock import Clock
 from monoize.errors import (
     CallerError,
     Forbidden,
@@ -19,7 +21,7 @@ from monoize.pipeline.call import Call, Trace
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.received import Live, Whole
 from monoize.routing.affinity import conversation, follow_up
-from monoize.routing.breaker import Outcome
+from monoize.routing.breaker import Outcome, Permit
 from monoize.routing.verdict import Verdict, judged
 from monoize.routing.waterfall import Offer, Turn, Wanted, Waterfall
 
@@ -51,32 +53,42 @@ async def fail_forward(call: Call, kit: Kit, trace: Trace, work: Work[T]) -> T:
     errors: list[tuple[MonoizeError, Verdict]] = []
     try:
         while (turn := waterfall.next(kit.clock.monotonic())) is not None:
-            attempt = Attempt(call, turn.candidate, kit, trace)
-            try:
-                done = await work(attempt)
-            except MonoizeError as error:
-                verdict = await _given_up(attempt, turn, error)
-                if not verdict.advances:
+            with _held(turn.permit, kit.clock):
+                attempt = Attempt(call, turn.candidate, kit, trace)
+                try:
+                    done = await work(attempt)
+                except MonoizeError as error:
+                    verdict = await _given_up(attempt, turn, error)
+                    if not verdict.advances:
+                        raise
+                    waterfall.failed(turn, verdict, error.message)
+                    errors.append((error, verdict))
+                except BaseException:
+                    await attempt.close()
                     raise
-                waterfall.failed(turn, verdict, error.message)
-                errors.append((error, verdict))
-            except BaseException:  # cancelled, or a defect: the channel is not to blame
-                turn.permit.settle(Outcome.NEUTRAL, kit.clock.monotonic())
-                await attempt.close()
-                raise
-            else:
-                if attempt.was_sent:
-                    next_key = _follow_up(call, turn, done)
-                    waterfall.succeeded(turn, kit.clock.monotonic(), next_key)
-                if isinstance(done, Live):
-                    done.watched(turn.permit, kit.clock)
                 else:
-                    proved = Outcome.SUCCESS if attempt.was_sent else Outcome.NEUTRAL
-                    turn.permit.settle(proved, kit.clock.monotonic())
-                return done
+                    if attempt.was_sent:
+                        next_key = _follow_up(call, turn, done)
+                        waterfall.succeeded(turn, kit.clock.monotonic(), next_key)
+                    if isinstance(done, Live):
+                        done.watched(turn.permit, kit.clock)
+                    else:
+                        proved = Outcome.SUCCESS if attempt.was_sent else Outcome.NEUTRAL
+                        turn.permit.settle(proved, kit.clock.monotonic())
+                    return done
     finally:
         waterfall.release()
     raise _exhausted(call, waterfall, errors)
+
+
+@contextmanager
+def _held(permit: Permit, clock: Clock) -> Iterator[None]:
+    """Cancelled, or a defect: the channel is not to blame, and its place is free again."""
+    try:
+        yield
+    except BaseException:
+        permit.settle(Outcome.NEUTRAL, clock.monotonic())  # unless it has been settled before
+        raise
 
 
 def _follow_up(call: Call, turn: Turn, done: object) -> str | None:

@@ -39,7 +39,9 @@ def _suffixes(configured: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _with_effort(request: UrpRequest, model: str, effort: str) -> UrpRequest:
-    """The suffix wins over an effort or a budget that the request carried (MSUF-5, D8)."""
+    """The suffix wins over an effort, a budget or a switch that the request carried (MSUF-5, D8)."""
     before = request.reasoning or ReasoningSettings()
-    reasoning = replace(before, effort=effort, budget=None, adaptive=False, enabled=None)
+    # Some protocols know an effort without thinking; whoever names one in the model wants it to think.
+    enabled = None if effort == "none" else True
+    reasoning = replace(before, effort=effort, budget=None, adaptive=False, enabled=enabled)
     return replace(request, model=model, reasoning=reasoning)

@@ -60,6 +60,7 @@ from monoize.urp.extra_body import flattened
 
 __all__ = ["MessagesStreamEncoder"]
 
+_STOP = WireEvent('{"type":"message_stop"}', "message_stop")
 # Further fields of the last delta; others stand beside it in the event.
 _DELTA_FIELDS = ("container", "stop_details")
 
@@ -103,6 +104,9 @@ class MessagesStreamEncoder(StreamEncoder):
             self.reply.losses.drop(f"choices[{event.choice}]")
         if self._over or getattr(event, "part_index", None) in self._hidden:
             return []
+        if self.reply.replays and not isinstance(event, Error):
+            # The provider's own events have said the rest; without its last word, that is ours to say.
+            return [_STOP] if isinstance(event, ResponseDone) else []
         return [
             WireEvent(wirejson.dumps(wire).decode(), wire["type"])
             for ordered in self._serial.feed(event)

@@ -1,0 +1,1 @@
+"""What the program remembers: users, keys, providers, money, the log."""

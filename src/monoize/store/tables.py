@@ -1,0 +1,232 @@
+"""The tables. Money is integer nano-USD, moments are integer milliseconds since the epoch."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+__all__ = [
+    "METADATA",
+    "audit",
+    "captures",
+    "instances",
+    "keys",
+    "ledger",
+    "prices",
+    "providers",
+    "request_logs",
+    "reservations",
+    "secrets",
+    "settings",
+    "spend",
+    "users",
+]
+
+METADATA = MetaData()
+
+_Id = String(64)
+_Name = String(256)
+_Nano = BigInteger
+_Moment = BigInteger
+# SQLite counts only an INTEGER key by itself.
+_Serial = BigInteger().with_variant(Integer, "sqlite")
+
+users = Table(
+    "users",
+    METADATA,
+    Column("id", _Id, primary_key=True),
+    Column("username", _Name, nullable=False, unique=True),
+    Column("role", String(16), nullable=False),  # admin, user
+    Column("enabled", Boolean, nullable=False),
+    Column("password_hash", Text),
+    # What is left of a prepaid account; NULL: not prepaid. Reserved money is still part of it.
+    Column("balance", _Nano),
+    Column("reserved", _Nano, nullable=False, default=0),
+    Column("created_at", _Moment, nullable=False),
+    Column("updated_at", _Moment, nullable=False),
+)
+
+keys = Table(
+    "keys",
+    METADATA,
+    Column(
+        "id", _Id, primary_key=True
+    ),  # part of the key itself, so that it is found without a scan
+    Column("user_id", _Id, nullable=False, index=True),
+    Column("name", _Name, nullable=False),
+    Column("hint", String(32), nullable=False),  # what a list may show of it
+    Column("digest", LargeBinary, nullable=False),  # keyed hash of the secret part
+    Column("enabled", Boolean, nullable=False),
+    Column("expires_at", _Moment),
+    Column("policy", JSON, nullable=False),  # KeyPolicy: limits, allow-lists, rules, capture
+    Column("created_at", _Moment, nullable=False),
+    Column("updated_at", _Moment, nullable=False),
+    Column("last_used_at", _Moment),
+)
+
+providers = Table(
+    "providers",
+    METADATA,
+    Column("id", _Id, primary_key=True),
+    Column("position", Integer, nullable=False),  # after those of the file, in this order
+    Column("body", JSON, nullable=False),  # ProviderSettings without secrets
+    Column("updated_at", _Moment, nullable=False),
+)
+
+# Encrypted with the program's own key: `channel/<provider>/<channel>`.
+secrets = Table(
+    "secrets",
+    METADATA,
+    Column("name", String(320), primary_key=True),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("updated_at", _Moment, nullable=False),
+)
+
+prices = Table(
+    "prices",
+    METADATA,
+    Column("model", _Name, primary_key=True),  # a name or a glob
+    Column("rates", JSON, nullable=False),  # USD per million tokens by usage class, as strings
+    Column("updated_at", _Moment, nullable=False),
+)
+
+settings = Table(
+    "settings",
+    METADATA,
+    Column("name", _Name, primary_key=True),
+    Column("value", JSON, nullable=False),
+    Column("updated_at", _Moment, nullable=False),
+)
+
+# --- money ---------------------------------------------------------------------------------------
+
+# Whether an open reservation is still somebody's work: its process beats here.
+instances = Table(
+    "instances",
+    METADATA,
+    Column("id", _Id, primary_key=True),
+    Column("host", _Name, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("seen_at", _Moment, nullable=False),
+)
+
+# One row while a request is under way. Its removal and the ledger's row are one transaction.
+reservations = Table(
+    "reservations",
+    METADATA,
+    Column("request_id", _Id, primary_key=True),
+    Column("instance", _Id, nullable=False, index=True),
+    Column("key_id", _Id, nullable=False),
+    Column("user_id", _Id),
+    Column("amount", _Nano, nullable=False),
+    Column("opened_at", _Moment, nullable=False),  # also says in which day and month it counts
+)
+
+# What a key has spent and holds reserved in a window: total, day:2026-11-15, month:2026-11 (UTC).
+spend = Table(
+    "spend",
+    METADATA,
+    Column("key_id", _Id, primary_key=True),
+    Column("window", String(24), primary_key=True),
+    Column("spent", _Nano, nullable=False),
+    Column("reserved", _Nano, nullable=False),
+)
+
+ledger = Table(
+    "ledger",
+    METADATA,
+    Column("id", _Serial, primary_key=True, autoincrement=True),
+    Column("request_id", _Id, unique=True),  # of a charge: a request is charged once
+    Column("kind", String(16), nullable=False),  # charge, adjustment
+    Column("user_id", _Id, index=True),
+    Column("key_id", _Id, index=True),
+    Column(
+        "amount", _Nano, nullable=False
+    ),  # a charge is positive; an adjustment adds to the balance
+    Column("balance_after", _Nano),
+    Column("estimated", Boolean, nullable=False),
+    Column("unpriced", Boolean, nullable=False),
+    Column("detail", JSON),
+    Column("created_at", _Moment, nullable=False),
+)
+
+# --- what happened -------------------------------------------------------------------------------
+
+request_logs = Table(
+    "request_logs",
+    METADATA,
+    Column(
+        "id", _Serial, primary_key=True, autoincrement=True
+    ),  # in order of arrival: pages go by it
+    Column("request_id", _Id, nullable=False, unique=True),
+    Column("status", String(16), nullable=False),  # pending, success, error, cancelled, interrupted
+    Column("created_at", _Moment, nullable=False),
+    Column("key_id", _Id),
+    Column("key_name", _Name),
+    Column("user_id", _Id),
+    Column("username", _Name),
+    Column("address", String(64)),
+    Column("protocol", String(32)),
+    Column("operation", String(32), nullable=False),
+    Column("is_stream", Boolean, nullable=False),
+    Column("requested_model", _Name),
+    Column("upstream_model", _Name),
+    Column("provider", _Id),
+    Column("channel", _Id),
+    Column("attempts", JSON),  # [{provider, channel, error, status}]
+    Column("effort", String(32)),
+    Column("input_tokens", BigInteger),
+    Column("cached_tokens", BigInteger),
+    Column("cache_write_tokens", BigInteger),
+    Column("output_tokens", BigInteger),
+    Column("reasoning_tokens", BigInteger),
+    Column("usage", JSON),  # every class that the provider counted
+    Column("multiplier", String(32)),
+    Column("charge", _Nano),
+    Column("estimated", Boolean),
+    Column("unpriced", Boolean),
+    Column("http_status", Integer),
+    Column("error_code", String(64)),
+    Column("error_message", Text),
+    Column("first_byte_ms", BigInteger),
+    Column("duration_ms", BigInteger),
+    Column("overhead_ms", BigInteger),
+    Column("losses", JSON),
+    Index("request_logs_key", "key_id", "id"),
+    Index("request_logs_user", "user_id", "id"),
+    Index("request_logs_model", "requested_model", "id"),
+    Index("request_logs_provider", "provider", "id"),
+    Index("request_logs_status", "status", "id"),
+    Index("request_logs_created", "created_at", "id"),
+)
+
+# Bodies, only for keys that ask for it.
+captures = Table(
+    "captures",
+    METADATA,
+    Column("request_id", _Id, primary_key=True),
+    Column("body", JSON, nullable=False),
+    Column("created_at", _Moment, nullable=False, index=True),
+)
+
+audit = Table(
+    "audit",
+    METADATA,
+    Column("id", _Serial, primary_key=True, autoincrement=True),
+    Column("actor", _Name, nullable=False),
+    Column("action", String(64), nullable=False),  # key.create, provider.update, …
+    Column("subject", String(320), nullable=False),
+    Column("detail", JSON),  # what changed, never a secret
+    Column("created_at", _Moment, nullable=False, index=True),
+)
