@@ -11,10 +11,22 @@ from msgspec import Meta
 
 from monoize.errors import Forbidden, MonoizeError, Unauthorized
 from monoize.globs import glob_matches
-from monoize.settings import RuleSettings
+from monoize.settings import KeySettings, RuleSettings
 
-__all__ = ["Budgets", "Key", "KeyPolicy", "User", "model_refusal", "refusal"]
+__all__ = [
+    "NANO",
+    "Budgets",
+    "Key",
+    "KeyPolicy",
+    "Role",
+    "User",
+    "address_refusal",
+    "model_refusal",
+    "policy_of",
+    "refusal",
+]
 
+NANO = 10**9  # of them are a dollar
 Role = Literal["admin", "user"]
 PositiveInt = Annotated[int, Meta(ge=1)]
 Nano = Annotated[int, Meta(ge=0, description="nano-USD: a thousand millionth of a dollar")]
@@ -73,6 +85,28 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: int | None = None
 
 
+def policy_of(settings: KeySettings) -> KeyPolicy:
+    """A key of the config file has the same policy as any other; its budgets are written in USD."""
+    budgets = settings.budgets
+    ceiling = settings.max_multiplier
+    return KeyPolicy(
+        models=settings.models,
+        addresses=settings.addresses,
+        requests_per_minute=settings.requests_per_minute,
+        tokens_per_minute=settings.tokens_per_minute,
+        budgets=Budgets(
+            day=_nano(budgets.day), month=_nano(budgets.month), total=_nano(budgets.total)
+        ),
+        max_multiplier=None if ceiling is None else str(ceiling),
+        transforms=settings.transforms,
+        capture=settings.capture,
+    )
+
+
+def _nano(dollars: str | float | None) -> int | None:
+    return None if dollars is None else int(Decimal(str(dollars)) * NANO)
+
+
 def refusal(key: Key, user: User, now_ms: int, address: str | None) -> MonoizeError | None:
     """Why this key may not be used at this moment from this address; None: it may.
 
@@ -82,11 +116,13 @@ def refusal(key: Key, user: User, now_ms: int, address: str | None) -> MonoizeEr
         key.expires_at is not None and key.expires_at <= now_ms
     ):
         return Unauthorized("this API key is not known here")
-    if key.policy.addresses is not None and not _is_among(address, key.policy.addresses):
-        return Forbidden(
-            "this API key may not be used from this address", code="address_not_allowed"
-        )
-    return None
+    return address_refusal(key.policy, address)
+
+
+def address_refusal(policy: KeyPolicy, address: str | None) -> MonoizeError | None:
+    if policy.addresses is None or _is_among(address, policy.addresses):
+        return None
+    return Forbidden("this API key may not be used from this address", code="address_not_allowed")
 
 
 def model_refusal(policy: KeyPolicy, model: str) -> MonoizeError | None:

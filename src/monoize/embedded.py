@@ -154,5 +154,5 @@ def embedded_settings(
     """The local engines first, then the environment's providers (INTERFACES)."""
     return Settings(
         providers=(*local, *environment_providers(environment)),
-        keys=(KeySettings(name="first", key=key, username="admin"),),
+        keys=(KeySettings(name="first", key=key, username="admin", role="admin"),),
     )

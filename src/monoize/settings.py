@@ -18,10 +18,13 @@ from monoize.errors import ConfigError
 
 __all__ = [
     "AffinitySettings",
+    "BudgetSettings",
     "ChannelSettings",
     "HealthSettings",
     "KeySettings",
+    "LedgerSettings",
     "LimitSettings",
+    "LogSettings",
     "ModelSettings",
     "ProviderSettings",
     "RuleSettings",
@@ -36,6 +39,7 @@ __all__ = [
 
 ProviderType = Literal["chat_completion", "responses", "messages", "gemini", "grok", "local"]
 PositiveInt = Annotated[int, Meta(ge=1)]
+Exact = Annotated[str | int | float, Meta(description="an exact decimal: write it as a string")]
 Seconds = Annotated[float, Meta(gt=0)]
 
 
@@ -70,6 +74,8 @@ class ServerSettings(_Section, frozen=True, kw_only=True):
     port: Annotated[int, Meta(ge=0, le=65535)] = 8080
     # Names beside the address itself under which callers reach the gateway; checked against Host and Origin.
     hosts: tuple[str, ...] = ()
+    # Proxies in front whose X-Forwarded-For is believed: addresses and ranges.
+    trusted_proxies: tuple[str, ...] = ()
     limits: LimitSettings = LimitSettings()
     timeouts: TimeoutSettings = TimeoutSettings()
 
@@ -151,11 +157,26 @@ class ProviderSettings(_Section, frozen=True, kw_only=True):
     engine_options: Mapping[str, Any] = {}
 
 
+class BudgetSettings(_Section, frozen=True, kw_only=True):
+    """The most that a key may spend, in USD (UTC days and months); write it as a string."""
+
+    day: Exact | None = None
+    month: Exact | None = None
+    total: Exact | None = None
+
+
 class KeySettings(_Section, frozen=True, kw_only=True):
     name: str
     key: Annotated[str, Meta(min_length=8)]
     username: str | None = None
+    role: Literal["admin", "user"] = "user"  # admins may use /api
     enabled: bool = True
+    models: tuple[str, ...] | None = None  # globs of the models it may use
+    addresses: tuple[str, ...] | None = None  # IP addresses and ranges it may come from
+    requests_per_minute: PositiveInt | None = None
+    tokens_per_minute: PositiveInt | None = None
+    budgets: BudgetSettings = BudgetSettings()
+    capture: Literal["off", "all", "abnormal"] = "off"  # whether bodies are kept
     max_multiplier: str | int | float | None = None  # the dearest multiplier it may use (PIPE-2)
     transforms: tuple[RuleSettings, ...] = ()
 
@@ -167,7 +188,30 @@ class MediaSettings(_Section, frozen=True, kw_only=True):
     store: str = "./data/media"
 
 
+class LedgerSettings(_Section, frozen=True, kw_only=True):
+    """How money is kept safe (docs/ledger.md)."""
+
+    durability: Literal["full", "relaxed"] = "full"
+    output_cap_tokens: PositiveInt = 4096  # reserved for an answer without max_tokens, or with more
+    grace_seconds: Seconds = 300  # keys and budgets last known serve so long without the database
+    queue: PositiveInt = 10_000  # entries that wait to be written
+
+
+class LogSettings(_Section, frozen=True, kw_only=True):
+    """The log of requests, and the program's own log."""
+
+    format: Literal["text", "json"] = "text"
+    keep_days: PositiveInt | None = 90
+    keep_rows: PositiveInt | None = None
+    capture_bytes: PositiveInt = 256 * 1024  # of each body that is kept
+
+
 class TuningSettings(_Section, frozen=True, kw_only=True):
+    ledger: LedgerSettings = LedgerSettings()
+    logs: LogSettings = LogSettings()
+    prices: Mapping[
+        str, Mapping[str, Exact]
+    ] = {}  # model or glob -> USD per million tokens by class
     reasoning_suffix_map: Mapping[str, str] = {}  # suffix of a model name -> effort (MSUF-3)
     health: HealthSettings = HealthSettings()
 
@@ -248,7 +292,8 @@ def _check(settings: Settings, name: str) -> None:
         _check_provider(provider, f"{name}: $.providers[{index}] ({provider.id})")
     _check_engines(settings.providers, name)
     for index, key in enumerate(settings.keys):
-        _check_multiplier(key.max_multiplier, f"{name}: $.keys[{index}].max_multiplier")
+        _check_key(key, f"{name}: $.keys[{index}]")
+    _check_ranges(settings.server.trusted_proxies, f"{name}: $.server.trusted_proxies")
     for suffix, effort in settings.settings.reasoning_suffix_map.items():
         if not suffix.strip() or not effort.strip():
             raise ConfigError(
@@ -273,6 +318,21 @@ def _check_provider(provider: ProviderSettings, where: str) -> None:
         _check_multiplier(row.multiplier, f"{where}.models[{model}].multiplier")
     for channel in provider.channels:
         _check_url(channel.base_url, provider.type, f"{where}.channels[{channel.id}].base_url")
+
+
+def _check_key(key: KeySettings, where: str) -> None:
+    _check_multiplier(key.max_multiplier, f"{where}.max_multiplier")
+    for window in ("day", "month", "total"):
+        _check_multiplier(getattr(key.budgets, window), f"{where}.budgets.{window}")
+    _check_ranges(key.addresses or (), f"{where}.addresses")
+
+
+def _check_ranges(ranges: tuple[str, ...], where: str) -> None:
+    for text in ranges:
+        try:
+            ipaddress.ip_network(text, strict=False)
+        except ValueError:
+            raise ConfigError(f"{where}: {text!r} is no IP address or range") from None
 
 
 def _check_engines(providers: tuple[ProviderSettings, ...], name: str) -> None:

@@ -16,6 +16,7 @@ from monoize.clock import SequentialIds
 from monoize.pipeline.call import Answer, Incoming, Trace
 from monoize.pipeline.count import count_tokens
 from monoize.pipeline.kit import Kit
+from monoize.pipeline.meter import Unmetered
 from monoize.pipeline.rulebook import rulebook
 from monoize.pipeline.run import run
 from monoize.pipeline.translate import translated
@@ -160,6 +161,7 @@ class Bench:
             board=HealthBoard(self.settings.settings.health),
             budget=RetryBudget(),
             affinity=Affinity(),
+            meter=Unmetered(),
             provider_rules=rules.providers,
             suffixes=self.settings.settings.reasoning_suffix_map,
         )
@@ -171,7 +173,12 @@ class Bench:
 
     def caller(self, key: str | None) -> Any:
         secrets = {k.name: k.key for k in self.settings.keys}
-        return self.access.caller_of({"x-api-key": secrets[key]} if key else {})
+        asking = self.access.caller_of({"x-api-key": secrets[key]} if key else {})
+        try:  # keys of the file are known at once
+            asking.send(None)
+        except StopIteration as done:
+            return done.value
+        raise AssertionError("the key was not found at once")
 
     def incoming(
         self,

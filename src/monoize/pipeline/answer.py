@@ -9,6 +9,7 @@ from typing import Any
 from monoize import wirejson
 from monoize.pipeline.call import Answer, Call, Trace
 from monoize.pipeline.kit import Kit
+from monoize.pipeline.meter import Ending, Ticket
 from monoize.pipeline.received import Live, Received, Whole
 from monoize.pipeline.streaming import StreamBody, abandon
 from monoize.protocol import Reply, with_model
@@ -19,11 +20,16 @@ __all__ = ["answered", "reply_headers"]
 Receiving = Coroutine[Any, Any, Received]
 
 
-async def answered(call: Call, receiving: Receiving, kit: Kit, trace: Trace) -> Answer:
-    return await (_streamed if call.wants_stream else _unary)(call, receiving, kit, trace)
+async def answered(
+    call: Call, receiving: Receiving, kit: Kit, trace: Trace, ticket: Ticket
+) -> Answer:
+    way = _streamed if call.wants_stream else _unary
+    return await way(call, receiving, kit, trace, ticket)
 
 
-async def _unary(call: Call, receiving: Receiving, kit: Kit, trace: Trace) -> Answer:
+async def _unary(
+    call: Call, receiving: Receiving, kit: Kit, trace: Trace, ticket: Ticket
+) -> Answer:
     received = await receiving
     if isinstance(received, Live):  # attempts collect a stream that the caller did not ask for
         raise TypeError("a stream for a caller that wants one reply")
@@ -34,11 +40,16 @@ async def _unary(call: Call, receiving: Receiving, kit: Kit, trace: Trace) -> An
         text = received.raw.decode("utf-8", "surrogatepass")
         named = with_model(text, caller.model_paths, call.requested_model)
         body = named.encode("utf-8", "surrogatepass")
-    headers = reply_headers(call, kit, trace, trace.response_losses)
+    usage = received.usage
+    produced = received.produced if usage is None else 0
+    await ticket.settle(Ending(status="success", usage=usage, produced=produced))
+    headers = {**reply_headers(call, kit, trace, trace.response_losses), **ticket.headers}
     return Answer(status=200, content_type="application/json", headers=headers, body=body)
 
 
-async def _streamed(call: Call, receiving: Receiving, kit: Kit, trace: Trace) -> Answer:
+async def _streamed(
+    call: Call, receiving: Receiving, kit: Kit, trace: Trace, ticket: Ticket
+) -> Answer:
     """Wait for the first event, but no longer than the caller may be left without a sign of life (D10)."""
     opening = asyncio.ensure_future(receiving)
     silence = kit.timeouts.keep_alive
@@ -55,11 +66,12 @@ async def _streamed(call: Call, receiving: Receiving, kit: Kit, trace: Trace) ->
     unsaid = Losses if known else lambda: trace.request_losses
     headers = {
         **reply_headers(call, kit, trace, Losses()),
+        **ticket.headers,
         **({"x-monoize-stream": "synthesized"} if synthesized else {}),  # PIPE-1a, D5
         "cache-control": "no-cache",
         "x-accel-buffering": "no",  # T14
     }
-    body = StreamBody(opening, encoder, writer, silence, unsaid)
+    body = StreamBody(opening, encoder, writer, silence, unsaid, ticket)
     return Answer(status=200, content_type=writer.content_type, headers=headers, body=body)
 
 

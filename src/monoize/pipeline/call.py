@@ -9,6 +9,7 @@ from typing import Protocol as Interface
 
 import msgspec
 
+from monoize.account import KeyPolicy, Role
 from monoize.protocol import Protocol
 from monoize.transform import Observer, Rule
 from monoize.urp import Losses, UrpRequest
@@ -19,13 +20,18 @@ __all__ = ["NOBODY", "Answer", "Body", "Call", "Caller", "Incoming", "Trace"]
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Who calls, as far as the API key tells (PIPE-2)."""
 
-    key: str | None = None  # the key's name, never the key itself
+    key: str | None = None  # the key's id, never the key itself
+    key_name: str | None = None
+    user: str | None = None  # the user's id, where the database knows one
     username: str | None = None
+    role: Role = "user"
+    policy: KeyPolicy = KeyPolicy()
+    prepaid: bool = False  # the user's balance must cover the call
     max_multiplier: Decimal | None = None
     rules: tuple[Rule, ...] = ()
 
 
-NOBODY = Caller()  # a gateway without keys
+NOBODY = Caller(role="admin")  # a gateway without keys serves its own machine only
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +45,7 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None  # where the URL names it
     stream: bool | None = None
     caller: Caller = NOBODY
+    address: str | None = None  # where the call comes from
     request_id: str
     started: float  # monotonic seconds
 

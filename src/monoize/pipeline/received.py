@@ -13,18 +13,25 @@ from monoize.routing.breaker import Outcome, Permit
 from monoize.routing.verdict import failure, judged
 from monoize.transform import ResponseChain
 from monoize.urp import (
+    ArgumentsDelta,
+    Delta,
     Error,
     Folder,
     Frame,
     ProviderEvent,
+    ReasoningDelta,
+    RefusalDelta,
     ResponseDone,
     ResponseStart,
     StreamFailed,
+    TextDelta,
     UrpResponse,
+    UrpStreamEvent,
+    Usage,
     unfold,
 )
 
-__all__ = ["Batches", "Live", "Received", "Whole", "collected", "opened"]
+__all__ = ["Batches", "Live", "Received", "Whole", "collected", "opened", "stream_failure"]
 
 Batches: TypeAlias = AsyncGenerator[list[Frame], None]
 _STATUS_OF_A_HIDDEN_ERROR = 502  # an error inside a 200
@@ -43,6 +50,15 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
     def id(self) -> str:
         return self.response.id
 
+    @property
+    def usage(self) -> Usage | None:
+        return self.response.usage
+
+    @property
+    def produced(self) -> int:
+        """How many characters the provider wrote."""
+        return sum(_written(event) for event in unfold(self.response))
+
     def frames(self) -> list[Frame]:
         """As a stream of this very reply would have been (PIPE-1a)."""
         return [Frame((event,)) for event in unfold(self.response)]
@@ -59,6 +75,8 @@ class Live:
         self._permit: Permit | None = None
         self._clock: Clock | None = None
         self._outcome = Outcome.NEUTRAL  # until the stream tells
+        self.usage: Usage | None = None  # what the provider has counted so far
+        self.produced = 0  # characters that it wrote, for an estimate where it does not count
 
     def through(self, chain: ResponseChain) -> Live:
         if chain:
@@ -94,7 +112,7 @@ class Live:
                 self._outcome = judged(error, (), 0.0).outcome
             self._settle()
             raise
-        self._note_end(batch)
+        self._note(batch)
         for chain in self._chains:
             batch = [chain.frame(frame) for frame in batch]
         return batch
@@ -105,13 +123,21 @@ class Live:
         finally:
             self._settle()
 
-    def _note_end(self, batch: list[Frame]) -> None:
+    def _note(self, batch: list[Frame]) -> None:
         for frame in batch:
             for event in frame.events:
-                if isinstance(event, ResponseDone):
-                    self._outcome = Outcome.SUCCESS
-                elif isinstance(event, Error):
-                    self._outcome = judged(_failure(event), (), 0.0).outcome
+                match event:
+                    case Delta():
+                        self.produced += _written(event)
+                    case ResponseStart():
+                        self.usage = event.usage or self.usage
+                    case ResponseDone():
+                        self._outcome = Outcome.SUCCESS
+                        self.usage = event.usage or self.usage
+                    case Error():
+                        self._outcome = judged(stream_failure(event), (), 0.0).outcome
+                    case _:
+                        pass
 
     def _settle(self) -> None:
         if self._permit is not None and self._clock is not None:
@@ -159,14 +185,24 @@ async def collected(live: Live) -> UrpResponse:
     try:
         return folder.response()
     except StreamFailed as failed:
-        raise _failure(failed.event) from None
+        raise stream_failure(failed.event) from None
+
+
+def _written(event: UrpStreamEvent) -> int:
+    match event:
+        case Delta(delta=TextDelta() | ReasoningDelta() | RefusalDelta() as delta):
+            return len(delta.content)
+        case Delta(delta=ArgumentsDelta() as delta):
+            return len(delta.arguments)
+        case _:
+            return 0
 
 
 def _has_begun(batch: list[Frame], shows: Callable[[Frame], bool]) -> bool:
     for frame in batch:
         for event in frame.events:
             if isinstance(event, Error):
-                raise _failure(event)
+                raise stream_failure(event)
             if isinstance(event, ResponseDone) and not event.choices:
                 raise UpstreamUnreadable("the provider's stream holds no answer")
         is_seen = shows(frame)
@@ -175,7 +211,7 @@ def _has_begun(batch: list[Frame], shows: Callable[[Frame], bool]) -> bool:
     return False
 
 
-def _failure(event: Error) -> MonoizeError:
+def stream_failure(event: Error) -> MonoizeError:
     error = ProviderError(
         message=event.message, type=event.type, code=event.code, status=event.status
     )

@@ -8,6 +8,7 @@ from monoize.pipeline.attempt import Attempt
 from monoize.pipeline.call import Answer, Call, Incoming, Trace
 from monoize.pipeline.decode import decoded
 from monoize.pipeline.kit import Kit
+from monoize.pipeline.meter import Ending
 from monoize.pipeline.prepare import key_rules_applied, suffix_resolved
 from monoize.pipeline.received import Received
 from monoize.pipeline.route import fail_forward
@@ -19,11 +20,16 @@ __all__ = ["attempted", "prepared", "run"]
 async def run(incoming: Incoming, kit: Kit, trace: Trace) -> Answer:
     """A failure before the first event is raised (D18); after it, it is part of the answer's body."""
     call = prepared(incoming, kit, trace)
+    ticket = await kit.meter.admit(call, trace)
     try:
         received = fail_forward(call, kit, trace, attempted)  # 4
-        return await answered(call, received, kit, trace)  # 11
+        return await answered(call, received, kit, trace, ticket)  # 11
     except MonoizeError as error:
-        error.headers.update(reply_headers(call, kit, trace, Losses()))
+        await ticket.settle(Ending(status="error", error=error))
+        error.headers.update({**reply_headers(call, kit, trace, Losses()), **ticket.headers})
+        raise
+    except BaseException:  # the caller left, or a defect: nothing stays reserved
+        await ticket.settle(Ending(status="cancelled"))
         raise
 
 

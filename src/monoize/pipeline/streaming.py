@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Literal
 
 from monoize.errors import MonoizeError
-from monoize.pipeline.received import Live, Received, Whole
+from monoize.pipeline.meter import Ending, Ticket
+from monoize.pipeline.received import Live, Received, Whole, stream_failure
 from monoize.protocol import StreamEncoder
 from monoize.sse import StreamWriter
 from monoize.urp import Error, Frame, Losses, ResponseDone
@@ -48,20 +49,27 @@ class StreamBody:
         writer: StreamWriter,
         silence: float,
         unsaid: Callable[[], Losses] = Losses,
+        ticket: Ticket | None = None,
     ) -> None:
         self._opening = opening
         self._encoder = encoder
         self._writer = writer
         self._silence = silence
         self._unsaid = unsaid  # losses that the reply's headers went out too early to name
+        self._ticket = ticket
         self._reading = self._read()
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._reading
 
     async def aclose(self) -> None:
-        await self._reading.aclose()
-        await abandon(self._opening)
+        try:
+            await self._reading.aclose()
+            await abandon(self._opening)
+        finally:
+            await self._settle(
+                "cancelled"
+            )  # unless it was settled before: what came is charged (T18)
 
     async def _read(self) -> AsyncGenerator[bytes, None]:
         encoder, writer = self._encoder, self._writer
@@ -73,21 +81,51 @@ class StreamBody:
                     if batch is None:
                         yield writer.keep_alive
                         continue
-                    ended = ended or any(_is_end(frame) for frame in batch)
+                    if not ended and any(_is_end(frame) for frame in batch):
+                        ended = True
+                        await self._settle_end(batch)  # before the caller has its last byte
                     wires = [wire for frame in batch for wire in encoder.frame(frame)]
                     if wires:
                         yield b"".join(map(writer.event, wires))
         except MonoizeError as error:
             if not ended:  # a provider that breaks off after its last event has said everything
+                await self._settle("error", error)
                 yield b"".join(map(writer.event, encoder.event(_as_event(error))))
         except Exception:  # the outermost loop of a stream: its caller must see a bad end
             log.exception("a stream failed")
+            await self._settle("error", MonoizeError("internal error"))
             yield b"".join(
                 map(writer.event, encoder.event(Error(message="internal error", status=500)))
             )
+        await self._settle("success")
         yield b"".join(map(writer.event, encoder.finish()))
         losses = self._unsaid().and_(encoder.reply.losses)
         yield _remark(losses, writer) + writer.close()
+
+    async def _settle_end(self, batch: list[Frame]) -> None:
+        events = (event for frame in batch for event in frame.events)
+        bad = next((event for event in events if isinstance(event, Error)), None)
+        if bad is None:
+            await self._settle("success")
+        else:
+            await self._settle("error", stream_failure(bad))
+
+    async def _settle(
+        self, status: Literal["success", "error", "cancelled"], error: MonoizeError | None = None
+    ) -> None:
+        if self._ticket is None:
+            return
+        opening = self._opening
+        known = opening.done() and not opening.cancelled() and opening.exception() is None
+        received = opening.result() if known else None
+        await self._ticket.settle(
+            Ending(
+                status=status,
+                usage=received.usage if received is not None else None,
+                produced=received.produced if received is not None else 0,
+                error=error,
+            )
+        )
 
     async def _batches(self) -> AsyncGenerator[list[Frame] | None, None]:
         """The batches, and a None for every `silence` seconds without one (T13)."""

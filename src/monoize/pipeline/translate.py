@@ -154,52 +154,55 @@ def _way(call: Call, kit: Kit, trace: Trace, record: _Record) -> Attempt:
     """The first channel that would be asked; the others are noted with the reason why not."""
     check_offer(call, kit)
     offers = surveyed(wanted(call), kit.catalog, kit.board, kit.clock.monotonic())
-    last_resort = _last_resort(offers, kit)
-    taken: Attempt | None = None
-    refusal: CallerError | None = None
-    for offer in offers:
-        if offer is not last_resort and (offer.reason is not None or offer.channel is None):
-            record.offer(offer, taken=False, reason=offer.reason or "")
-        elif taken is not None:
-            same = offer.provider.id == taken.candidate.provider.id
-            why = "drawn by weight among its provider's channels" if same else "comes later"
-            record.offer(offer, taken=False, reason=why)
+    refusals: dict[str, CallerError] = {}  # by provider
+    chosen: tuple[Offer, Attempt] | None = None
+    for offer in _in_turn(offers, kit):
+        if chosen is not None or offer.provider.id in refusals:
+            continue
+        before = record.rules
+        attempt = Attempt(call, _candidate(offer), kit, trace)
+        try:
+            attempt.take_upstream_name()
+            attempt.apply_provider_rules()
+            attempt.encoded()
+        except CallerError as error:
+            refusals[offer.provider.id] = error
+            record.drop_rules_after(before)
         else:
-            before = record.rules
-            attempt = Attempt(call, _candidate(offer), kit, trace)
-            try:
-                attempt.take_upstream_name()
-                attempt.apply_provider_rules()
-                attempt.encoded()
-            except CallerError as error:
-                refusal = refusal or error
-                record.drop_rules_after(before)
-                record.offer(offer, taken=False, reason=error.message)
-            else:
-                taken = attempt
-                why = f"last resort: {offer.reason}" if offer.reason else "the first in order"
-                record.offer(offer, taken=True, reason=why)
-    if taken is None:
-        raise refusal or UpstreamExhausted(
-            f"no channel is enabled that has {call.requested_model!r}"
-        )
-    return taken
+            chosen = offer, attempt
+    for offer in offers:
+        taken = chosen is not None and offer is chosen[0]
+        record.offer(offer, taken=taken, reason=_reason(offer, chosen and chosen[0], refusals))
+    if chosen is None:
+        nobody = UpstreamExhausted(f"no channel is enabled that has {call.requested_model!r}")
+        raise next(iter(refusals.values()), nobody)
+    return chosen[1]
 
 
-def _last_resort(offers: list[Offer], kit: Kit) -> Offer | None:
-    """Who is asked when everybody is unwell: whoever comes back first (D11)."""
-    if any(offer.reason is None for offer in offers):
-        return None
+def _in_turn(offers: list[Offer], kit: Kit) -> list[Offer]:
+    """Whoever is well, in order; then, as a last resort, whoever comes back first (D11)."""
     now = kit.clock.monotonic()
-    return min(
-        (
-            offer
-            for offer in offers
-            if offer.channel and offer.channel.enabled and offer.channel.weight
-        ),
-        key=lambda offer: kit.board.breaker(*_place(offer)).free_at(now),
-        default=None,
-    )
+    unwell = [
+        offer
+        for offer in offers
+        if offer.reason is not None
+        and offer.channel
+        and offer.channel.enabled
+        and offer.channel.weight
+    ]
+    unwell.sort(key=lambda offer: kit.board.breaker(*_place(offer)).free_at(now))
+    return [offer for offer in offers if offer.reason is None] + unwell
+
+
+def _reason(offer: Offer, chosen: Offer | None, refusals: Mapping[str, CallerError]) -> str:
+    if offer is chosen:
+        return f"last resort: {offer.reason}" if offer.reason else "the first in order"
+    if offer.reason is not None:
+        return offer.reason
+    if offer.provider.id in refusals:
+        return refusals[offer.provider.id].message
+    same = chosen is not None and offer.provider.id == chosen.provider.id
+    return "drawn by weight among its provider's channels" if same else "comes later"
 
 
 def _place(offer: Offer) -> tuple[ProviderSettings, ChannelSettings, str]:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from monoize.account import address_refusal, policy_of
 from monoize.errors import Forbidden, Unauthorized
 from monoize.pipeline.call import NOBODY, Caller
 from monoize.settings import KeySettings, ServerSettings, is_loopback
@@ -49,7 +50,7 @@ class Access:
                 f"calls from pages of {origin!r} are not served; list its host under server.hosts"
             )
 
-    def caller_of(self, headers: Mapping[str, str]) -> Caller:
+    async def caller_of(self, headers: Mapping[str, str], address: str | None = None) -> Caller:
         """Who calls, by the key in whichever header its SDK uses; nobody where no keys are configured."""
         if self._open:
             return NOBODY
@@ -61,13 +62,19 @@ class Access:
         caller = self._callers.get(_digest(secret))
         if caller is None:
             raise Unauthorized("this API key is not known here")
+        refused = address_refusal(caller.policy, address)
+        if refused is not None:
+            raise refused
         return caller
 
 
 def _caller(key: KeySettings, rules: tuple[Rule, ...]) -> Caller:
     return Caller(
-        key=key.name,
+        key=f"file:{key.name}",
+        key_name=key.name,
         username=key.username,  # CTX-3
+        role=key.role,
+        policy=policy_of(key),
         max_multiplier=key.exact_ceiling(),
         rules=rules,
     )

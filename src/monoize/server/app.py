@@ -120,9 +120,12 @@ class App:
         try:
             self._check_headers(request)
             self.state.access.check_site(request.headers)
+            forwarded = request.headers.get("x-forwarded-for", "")
+            address = self.state.proxies.caller_address(request.address, forwarded)
+            request = msgspec.structs.replace(request, address=address)
             route, names = _found(request)
             if route.needs_key:
-                caller = self.state.access.caller_of(request.headers)
+                caller = await self.state.access.caller_of(request.headers, request.address)
                 request = msgspec.structs.replace(request, caller=caller)
             return await route.door(request, self.state, **names)
         except MonoizeError as error:

@@ -34,13 +34,16 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     started: float
     caller: Caller = NOBODY
+    address: str | None = None  # of the caller, as far as it is known
 
     @classmethod
     def from_scope(
         cls, scope: Mapping[str, Any], receive: Receive, request_id: str, started: float
     ) -> HttpRequest:
         raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
+        client = scope.get("client")
         return cls(
+            address=client[0] if client else None,
             method=scope["method"],
             path=unquote(raw_path.split(b"?")[0].decode("latin-1")),
             query=dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),

@@ -30,6 +30,7 @@ async def _incoming(
         model=model,
         stream=stream,
         caller=request.caller,
+        address=request.address,
         request_id=request.request_id,
         started=request.started,
     )

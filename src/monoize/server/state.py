@@ -14,6 +14,7 @@ from monoize.clock import RandomIds, SystemClock, SystemDice
 from monoize.engine import ChatEngine, EngineSetup, engines
 from monoize.errors import MonoizeError
 from monoize.pipeline.kit import Kit
+from monoize.pipeline.meter import Unmetered
 from monoize.pipeline.probe import Prober
 from monoize.pipeline.rulebook import rulebook
 from monoize.routing.affinity import Affinity
@@ -21,6 +22,7 @@ from monoize.routing.budget import RetryBudget
 from monoize.routing.catalog import Catalog
 from monoize.routing.health import HealthBoard
 from monoize.server.access import Access
+from monoize.server.proxies import TrustedProxies
 from monoize.settings import Settings
 from monoize.upstream.aiohttp_client import AiohttpClient
 from monoize.upstream.engine_client import EngineClient
@@ -34,6 +36,7 @@ __all__ = ["DATA", "State", "build", "chat_engines"]
 class State(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     access: Access
+    proxies: TrustedProxies
     kit: Kit
     engines: Mapping[str, ChatEngine]
     provider_models: ProviderModels
@@ -85,6 +88,7 @@ def build(settings: Settings) -> State:
     return State(
         settings=settings,
         access=Access(server, settings.keys, rules.keys),
+        proxies=TrustedProxies(server.trusted_proxies),
         kit=Kit(
             client=client,
             engines=EngineClient(local),
@@ -97,6 +101,7 @@ def build(settings: Settings) -> State:
             board=HealthBoard(tuning.health),
             budget=RetryBudget(),
             affinity=Affinity(),
+            meter=Unmetered(),
             provider_rules=rules.providers,
             suffixes=tuning.reasoning_suffix_map,
         ),

@@ -25,8 +25,8 @@ def access(host="127.0.0.1", hosts=(), keys=(KEY, OFF)):
         {"x-goog-api-key": "sk-0123456789"},
     ],
 )
-def test_takes_the_key_from_whichever_header_the_sdk_sends(headers):
-    assert access().caller_of(headers).key == "dev"
+async def test_takes_the_key_from_whichever_header_the_sdk_sends(headers):
+    assert (await access().caller_of(headers)).key_name == "dev"
 
 
 @pytest.mark.parametrize(
@@ -39,23 +39,23 @@ def test_takes_the_key_from_whichever_header_the_sdk_sends(headers):
         {"x-api-key": "sk-0123456789\x00"},
     ],
 )
-def test_refuses_what_is_no_caller_of_ours(headers):
+async def test_refuses_what_is_no_caller_of_ours(headers):
     with pytest.raises(Unauthorized):
-        access().caller_of(headers)
+        await access().caller_of(headers)
 
 
 @pytest.mark.spec("CTX-3", "PIPE-2")
-def test_a_key_brings_its_user_its_ceiling_and_its_rules():
+async def test_a_key_brings_its_user_its_ceiling_and_its_rules():
     rules = compiled([RuleSettings(transform="strip_reasoning", phase="response")], "keys")
     gate = Access(ServerSettings(), (KEY,), {"dev": rules})
-    caller = gate.caller_of({"x-api-key": KEY.key})
+    caller = await gate.caller_of({"x-api-key": KEY.key})
     assert (caller.username, caller.max_multiplier, caller.rules) == ("ann", Decimal("1.5"), rules)
     nameless = Access(ServerSettings(), (KeySettings(name="ci", key="sk-9876543210"),))
-    assert nameless.caller_of({"x-api-key": "sk-9876543210"}).username is None
+    assert (await nameless.caller_of({"x-api-key": "sk-9876543210"})).username is None
 
 
-def test_without_keys_nobody_is_asked():
-    assert access(keys=()).caller_of({}) is NOBODY
+async def test_without_keys_nobody_is_asked():
+    assert await access(keys=()).caller_of({}) is NOBODY
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost:8080", "localhost", "[::1]:8080"])
@@ -86,3 +86,14 @@ def test_pages_from_elsewhere_are_refused(origin):
 def test_our_own_pages_are_served():
     access().check_site({"host": "127.0.0.1:8080", "origin": "http://127.0.0.1:8080"})
     access(host="0.0.0.0").check_site({"host": "gw.example", "origin": "https://gw.example"})
+
+
+async def test_a_key_may_be_bound_to_addresses():
+    bound = KeySettings(name="here", key="sk-0123456789", addresses=("10.0.0.0/8", "::1"))
+    gate = access(keys=(bound,))
+    for address in ("10.1.2.3", "::1"):
+        assert (await gate.caller_of({"x-api-key": bound.key}, address)).key_name == "here"
+    for address in ("11.1.2.3", "nonsense", None):
+        with pytest.raises(Forbidden) as told:
+            await gate.caller_of({"x-api-key": bound.key}, address)
+        assert told.value.error_code == "address_not_allowed"
