@@ -127,6 +127,9 @@ class Transform(ABC, Generic[C]):
             raise ConfigError(f"config{path.rstrip('`')}: {message}") from None
         return parsed  # type: ignore[no-any-return]
 
+    def check(self, config: C, phase: Phase) -> None:
+        """Raises ConfigError for a config that makes no sense in this phase."""
+
     def init_state(self, config: C) -> Any:
         """What `apply` may keep between two events of one response (STR-4); fresh for every attempt (T17)."""
         del config
@@ -304,6 +307,7 @@ def _compiled(setting: RuleSettings, where: str) -> Rule:
         raise ConfigError(f"{where}.phase: {kind.id} works in phase {supported}, not {phase}")
     try:
         config = kind.parse_config(setting.config)
+        kind.check(config, phase)
     except ConfigError as error:
         raise ConfigError(f"{where}.{error}") from None
     return Rule(transform=kind, phase=phase, models=setting.models, config=config, place=where)

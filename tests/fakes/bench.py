@@ -13,10 +13,10 @@ from fakes.caller import Reply, body
 from fakes.scenarios import SCENARIOS
 from fakes.speakers import SPEAKERS
 from monoize.clock import SequentialIds
+from monoize.pipeline.admission import OpenDoor
 from monoize.pipeline.call import Answer, Incoming, Trace
 from monoize.pipeline.count import count_tokens
 from monoize.pipeline.kit import Kit
-from monoize.pipeline.meter import Unmetered
 from monoize.pipeline.rulebook import rulebook
 from monoize.pipeline.run import run
 from monoize.pipeline.translate import translated
@@ -161,7 +161,7 @@ class Bench:
             board=HealthBoard(self.settings.settings.health),
             budget=RetryBudget(),
             affinity=Affinity(),
-            meter=Unmetered(),
+            admission=OpenDoor(),
             provider_rules=rules.providers,
             suffixes=self.settings.settings.reasoning_suffix_map,
         )

@@ -32,6 +32,7 @@ class ChannelOracle:
         self.down_until: float | None = None  # None: healthy
         self.rest_until = float("-inf")
         self.guests: list[AttemptOracle] = []  # half open
+        self.desperate: list[AttemptOracle] = []  # a last resort on its way
         self.proofs = 0
         self.phase = 0
         self.probed_at: float | None = None
@@ -86,6 +87,9 @@ class ChannelOracle:
         self.events = []
         self.new_phase()
 
+    def is_taken(self) -> bool:
+        return bool(self.guests or self.desperate)
+
     def new_phase(self) -> None:
         self.phase += 1
         self.guests = []
@@ -108,6 +112,9 @@ class AttemptOracle:
         if self.half_open:
             channel.guests.append(self)
             assert len(channel.guests) == 1
+        if last_resort:
+            assert not channel.desperate
+            channel.desperate.append(self)
 
     def counts(self) -> bool:
         return not self.mute and self.phase == self.channel.phase
@@ -123,6 +130,8 @@ class AttemptOracle:
         self.ended = True
         channel = self.channel
         channel.totals[what] += 1
+        if self.mute:
+            channel.desperate.remove(self)
         if not self.counts():
             return
         channel.events.append((now, what))
@@ -266,12 +275,14 @@ class RequestOracle:
                 ready = {k: seat for k, seat in left.items() if seat[2].eligible(world.now)}
                 if not ready:
                     break
-                anybody = True
                 yield "first", ({home: ready[home]} if home in ready else ready)
                 asked, what = self.answer
+                anybody = anybody or what != "skip"  # a provider that cannot carry it was not asked
                 if what == "final":
                     return
                 skipped = what == "skip"
+                if skipped:
+                    closed = [entry for entry in closed if entry[1][0] is not provider]
                 if what == "failure":
                     failing.append(asked)
                 del left[asked]
@@ -288,6 +299,11 @@ class RequestOracle:
                     skipped = what == "skip"
                     if what == "failure":
                         failing.append(key)
-        if not anybody and closed:
-            first = min(closed, key=lambda entry: entry[1][2].free_at(world.now))
+        while not anybody:
+            free = [entry for entry in closed if not entry[1][2].is_taken()]
+            if not free:
+                return
+            first = min(free, key=lambda entry: entry[1][2].free_at(world.now))
             yield "last_resort", dict([first])
+            anybody = self.answer[1] != "skip"
+            closed = [entry for entry in closed if entry[1][0] is not first[1][0]]

@@ -252,7 +252,7 @@ class History:
         if flight.holds_repeat:
             self.world.repeats -= 1
             flight.holds_repeat = False
-        if flight.turn.last_resort:
+        if flight.turn.last_resort and what != "skip":
             assert flight.waterfall.next(self.world.now) is None
         self.waiting.append(flight)
         if rng.random() < 0.7:  # the usual thing: at once
@@ -327,8 +327,15 @@ class History:
             assert row.totals == known.totals, key
             assert row.resting_seconds == max(0, known.rest_until - now), key
             assert row.cooldown_seconds_left == max(0, (known.down_until or 0) - now), key
+        open_ = {
+            (provider.id, channel.id)
+            for provider in self.providers
+            for channel in provider.channels
+            if channel.enabled and channel.weight > 0
+        }
         for row in rows.values():  # never used
-            assert (row.health, row.eligible, row.samples) == ("healthy", True, 0)
+            is_open = (row.provider, row.channel) in open_
+            assert (row.health, row.eligible, row.samples) == ("healthy", is_open, 0)
 
 
 @pytest.mark.spec("ROUT-1", "ROUT-2", "ROUT-3", "ROUT-4", "ROUT-5", "ROUT-6", "ROUT-7")

@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 from monoize import wirejson
+from monoize.pipeline.admission import Ending, Ticket
 from monoize.pipeline.call import Answer, Call, Trace
 from monoize.pipeline.kit import Kit
-from monoize.pipeline.meter import Ending, Ticket
 from monoize.pipeline.received import Live, Received, Whole
 from monoize.pipeline.streaming import StreamBody, abandon
 from monoize.protocol import Reply, with_model
@@ -40,9 +40,7 @@ async def _unary(
         text = received.raw.decode("utf-8", "surrogatepass")
         named = with_model(text, caller.model_paths, call.requested_model)
         body = named.encode("utf-8", "surrogatepass")
-    usage = received.usage
-    produced = received.produced if usage is None else 0
-    await ticket.settle(Ending(status="success", usage=usage, produced=produced))
+    await ticket.settle(Ending(status="success", meter=received.meter))
     headers = {**reply_headers(call, kit, trace, trace.response_losses), **ticket.headers}
     return Answer(status=200, content_type="application/json", headers=headers, body=body)
 

@@ -121,9 +121,15 @@ class Attempt:
             self._wire = encoded_for(
                 self.protocol, self.call.incoming.protocol, self.request, losses
             )
-            if self.call.strict and losses.dropped:
-                refuse_losses(losses.dropped)
+            if self.call.strict and losses.dropped and (own := self._own_losses()):
+                refuse_losses(own)
         return self._wire
+
+    def _own_losses(self) -> tuple[str, ...]:
+        """What the caller's own words lose; what only rules have added is not the caller's affair."""
+        losses, caller = Losses(), self.call.incoming.protocol
+        encoded_for(self.protocol, caller, renamed(self.call.sent, self.request.model), losses)
+        return (*self.call.left_out, *losses.dropped)
 
     def count_request(self) -> WireRequest | None:
         return self.protocol.encode_count(self.request, self.trace.request_losses)
@@ -275,9 +281,9 @@ class Attempt:
             raise UpstreamUnreadable(str(error)) from None
         except (UpstreamFailed, UpstreamTimeout):
             end = decoder.finish()
-            if not any(isinstance(event, ResponseDone) for event in end.events):
+            if not _is_whole(end):
                 raise
-            yield [end]  # it gave its finish reason: only the closing words are missing
+            yield [end]
         finally:
             await self.close()
 
@@ -339,6 +345,12 @@ def _stands(key: str, value: Any, wire: Mapping[str, Any]) -> bool:
     """Whether the caller's bytes say this already: the same object, or the same word (a model's name)."""
     there = wire.get(key, _NOTHING)
     return there is value or (isinstance(value, str) and there == value)
+
+
+def _is_whole(end: Frame) -> bool:
+    """Every choice has its finish reason: only closing words are missing."""
+    done = (event for event in end.events if isinstance(event, ResponseDone))
+    return any(all(choice.finish for choice in event.choices) for event in done)
 
 
 def _is_readable(frame: Frame) -> bool:

@@ -95,6 +95,8 @@ class Trace(msgspec.Struct, kw_only=True):
     upstream_seconds: float = 0.0  # waiting for providers
     request_losses: Losses = msgspec.field(default_factory=Losses)  # of the last attempt
     response_losses: Losses = msgspec.field(default_factory=Losses)
+    tried: list[dict[str, Any]] = []  # attempts that failed: provider, channel, message, status
+    first_byte: float | None = None  # monotonic seconds, when a provider began to answer
     observe: Observer | None = None  # sees what each request rule does (dry run)
 
 

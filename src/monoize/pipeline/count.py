@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from monoize import wirejson
-from monoize.errors import MonoizeError
+from monoize.errors import MonoizeError, UpstreamError
 from monoize.pipeline.answer import reply_headers
 from monoize.pipeline.attempt import Attempt
 from monoize.pipeline.call import Answer, Incoming, Trace
@@ -16,6 +16,8 @@ from monoize.tokens import estimated_input_tokens
 from monoize.urp import Losses
 
 __all__ = ["count_tokens"]
+
+_NOT_THERE = (404, 405, 501)  # many who speak a protocol lack its counting
 
 
 async def count_tokens(incoming: Incoming, kit: Kit, trace: Trace) -> Answer:
@@ -38,12 +40,23 @@ async def _counted(attempt: Attempt) -> tuple[int, bool]:
     """The provider's own count, else an estimate of ours."""
     attempt.take_upstream_name()
     attempt.apply_provider_rules()
-    wire = attempt.count_request()
-    if wire is not None:
-        await attempt.send(wire)
-        _, reply = await attempt.unary()
-        tokens = attempt.protocol.decode_count(reply)
-        if tokens is not None:
-            return tokens, False
+    tokens = await _asked(attempt)
+    if tokens is not None:
+        return tokens, False
     # Loading the vocabulary takes a moment, a long text too.
     return await asyncio.to_thread(estimated_input_tokens, attempt.request), True
+
+
+async def _asked(attempt: Attempt) -> int | None:
+    """None: nobody counts there, neither by protocol nor behind this address."""
+    wire = attempt.count_request()
+    if wire is None:
+        return None
+    try:
+        await attempt.send(wire)
+    except UpstreamError as error:
+        if error.provider is not None and error.provider.status in _NOT_THERE:
+            return None
+        raise
+    _, reply = await attempt.unary()
+    return attempt.protocol.decode_count(reply)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from monoize.clock import Clock, Dice, IdSource
-from monoize.pipeline.meter import Meter
+from monoize.pipeline.admission import Admission
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
 from monoize.routing.catalog import Catalog
@@ -31,6 +31,6 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     board: HealthBoard
     budget: RetryBudget
     affinity: Affinity
-    meter: Meter
+    admission: Admission
     provider_rules: Mapping[str, tuple[Rule, ...]] = {}  # by provider id (PIPE-3)
     suffixes: Mapping[str, str] = {}  # the operator's own, beside the built-in ones (MSUF-3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from monoize.errors import MonoizeError
+from monoize.errors import MonoizeError, UpstreamTimeout
 from monoize.pipeline.attempt import Attempt
 from monoize.pipeline.call import Call, Incoming, Trace
 from monoize.pipeline.kit import Kit
@@ -14,7 +14,7 @@ from monoize.protocol import protocol
 from monoize.routing.breaker import Outcome
 from monoize.routing.catalog import Candidate
 from monoize.routing.prober import Probe, due, started
-from monoize.routing.verdict import judged
+from monoize.routing.verdict import Verdict, judged
 from monoize.urp import Message, Role, Text, UrpRequest
 
 __all__ = ["Prober"]
@@ -22,6 +22,7 @@ __all__ = ["Prober"]
 log = logging.getLogger("monoize.health")
 
 _LOOK_AROUND_SECONDS = 1.0
+_ABOUT_THE_PROBE = (400, 422)
 _TOKENS = 16  # the fewest that every vendor takes
 
 
@@ -36,7 +37,10 @@ class Prober:
         """Until it is cancelled."""
         try:
             while True:
-                self.look_around()
+                try:
+                    self.look_around()
+                except Exception:  # the outermost loop of a task: the next look may go well
+                    log.exception("looking for channels to probe failed")
                 await asyncio.sleep(_LOOK_AROUND_SECONDS)
         finally:
             for task in self._running:
@@ -61,14 +65,12 @@ async def probed(probe: Probe, kit: Kit) -> None:
     permit = started(probe, kit.board, kit.clock.monotonic())
     if permit is None:
         return
+    patience = kit.board.limits(probe.provider, probe.channel).probe_interval_seconds
     try:
-        await attempted(attempt)
+        await _in_time(attempt, patience)
     except MonoizeError as error:
         verdict = judged(error, (), kit.clock.now())
-        # A refusal is no proof of health: whoever cannot take this request may not take others either.
-        limited = verdict.outcome is Outcome.RATE_LIMITED
-        outcome = Outcome.RATE_LIMITED if limited else Outcome.FAILURE
-        permit.settle(outcome, kit.clock.monotonic(), verdict.retry_after)
+        permit.settle(_outcome(verdict), kit.clock.monotonic(), verdict.retry_after)
         log.info("channel %s is still unwell: %s", name, error)
     else:
         permit.settle(Outcome.SUCCESS, kit.clock.monotonic())
@@ -76,6 +78,22 @@ async def probed(probe: Probe, kit: Kit) -> None:
     finally:
         permit.settle(Outcome.NEUTRAL, kit.clock.monotonic())
         await attempt.close()
+
+
+def _outcome(verdict: Verdict) -> Outcome:
+    """A refusal is no proof of health, except of the probe's own words: then it proves nothing at all."""
+    if verdict.outcome is Outcome.NEUTRAL and verdict.status not in _ABOUT_THE_PROBE:
+        return Outcome.FAILURE
+    return verdict.outcome
+
+
+async def _in_time(attempt: Attempt, seconds: float) -> None:
+    """A probe that hangs must not keep callers out for as long as a caller's own request may take."""
+    try:
+        async with asyncio.timeout(seconds):
+            await attempted(attempt)
+    except TimeoutError:
+        raise UpstreamTimeout(f"no answer to a probe within {seconds:g} s") from None
 
 
 def _name(probe: Probe) -> str:

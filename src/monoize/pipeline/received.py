@@ -9,25 +9,19 @@ import msgspec
 
 from monoize.clock import Clock
 from monoize.errors import MonoizeError, ProviderError, UpstreamUnreadable
+from monoize.money.meter import Meter
 from monoize.routing.breaker import Outcome, Permit
 from monoize.routing.verdict import failure, judged
 from monoize.transform import ResponseChain
 from monoize.urp import (
-    ArgumentsDelta,
-    Delta,
     Error,
     Folder,
     Frame,
     ProviderEvent,
-    ReasoningDelta,
-    RefusalDelta,
     ResponseDone,
     ResponseStart,
     StreamFailed,
-    TextDelta,
     UrpResponse,
-    UrpStreamEvent,
-    Usage,
     unfold,
 )
 
@@ -51,13 +45,15 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
         return self.response.id
 
     @property
-    def usage(self) -> Usage | None:
-        return self.response.usage
-
-    @property
-    def produced(self) -> int:
-        """How many characters the provider wrote."""
-        return sum(_written(event) for event in unfold(self.response))
+    def meter(self) -> Meter:
+        """What the provider counted; what it wrote is weighed only where it did not."""
+        meter, usage = Meter(), self.response.usage
+        if usage is not None and (usage.input_tokens or usage.output_tokens):
+            meter.add(ResponseDone(usage=usage))
+        else:
+            for event in unfold(self.response):
+                meter.add(event)
+        return meter
 
     def frames(self) -> list[Frame]:
         """As a stream of this very reply would have been (PIPE-1a)."""
@@ -75,8 +71,7 @@ class Live:
         self._permit: Permit | None = None
         self._clock: Clock | None = None
         self._outcome = Outcome.NEUTRAL  # until the stream tells
-        self.usage: Usage | None = None  # what the provider has counted so far
-        self.produced = 0  # characters that it wrote, for an estimate where it does not count
+        self.meter = Meter()
 
     def through(self, chain: ResponseChain) -> Live:
         if chain:
@@ -126,18 +121,11 @@ class Live:
     def _note(self, batch: list[Frame]) -> None:
         for frame in batch:
             for event in frame.events:
-                match event:
-                    case Delta():
-                        self.produced += _written(event)
-                    case ResponseStart():
-                        self.usage = event.usage or self.usage
-                    case ResponseDone():
-                        self._outcome = Outcome.SUCCESS
-                        self.usage = event.usage or self.usage
-                    case Error():
-                        self._outcome = judged(stream_failure(event), (), 0.0).outcome
-                    case _:
-                        pass
+                self.meter.add(event)
+                if isinstance(event, ResponseDone):
+                    self._outcome = Outcome.SUCCESS
+                elif isinstance(event, Error):
+                    self._outcome = judged(stream_failure(event), (), 0.0).outcome
 
     def _settle(self) -> None:
         if self._permit is not None and self._clock is not None:
@@ -186,16 +174,6 @@ async def collected(live: Live) -> UrpResponse:
         return folder.response()
     except StreamFailed as failed:
         raise stream_failure(failed.event) from None
-
-
-def _written(event: UrpStreamEvent) -> int:
-    match event:
-        case Delta(delta=TextDelta() | ReasoningDelta() | RefusalDelta() as delta):
-            return len(delta.content)
-        case Delta(delta=ArgumentsDelta() as delta):
-            return len(delta.arguments)
-        case _:
-            return 0
 
 
 def _has_begun(batch: list[Frame], shows: Callable[[Frame], bool]) -> bool:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
+import msgspec
+
 from monoize.clock import Clock
 from monoize.errors import (
     CallerError,
@@ -62,12 +64,14 @@ async def fail_forward(call: Call, kit: Kit, trace: Trace, work: Work[T]) -> T:
                     if not verdict.advances:
                         raise
                     waterfall.failed(turn, verdict, error.message)
+                    trace.tried.append(msgspec.to_builtins(waterfall.tried[-1]))
                     errors.append((error, verdict))
                 except BaseException:
                     await attempt.close()
                     raise
                 else:
                     if attempt.was_sent:
+                        trace.first_byte = kit.clock.monotonic()
                         next_key = _follow_up(call, turn, done)
                         waterfall.succeeded(turn, kit.clock.monotonic(), next_key)
                     if isinstance(done, Live):
@@ -78,7 +82,7 @@ async def fail_forward(call: Call, kit: Kit, trace: Trace, work: Work[T]) -> T:
                     return done
     finally:
         waterfall.release()
-    raise _exhausted(call, waterfall, errors)
+    raise _exhausted(call, waterfall, errors, kit.clock.monotonic())
 
 
 @contextmanager
@@ -120,7 +124,7 @@ def check_offer(call: Call, kit: Kit) -> None:
 
 
 def _exhausted(
-    call: Call, waterfall: Waterfall, errors: list[tuple[MonoizeError, Verdict]]
+    call: Call, waterfall: Waterfall, errors: list[tuple[MonoizeError, Verdict]], now: float
 ) -> MonoizeError:
     """502, with what was tried (ROUT-8)."""
     first = errors[0][0] if errors else None
@@ -134,9 +138,10 @@ def _exhausted(
         failed = UpstreamExhausted(
             f"no provider could answer for {call.requested_model!r}: {_told(waterfall, passed)}"
         )
-    pauses = [verdict.retry_after for _, verdict in errors if verdict.retry_after is not None]
-    if pauses and len(pauses) == len(errors):
-        pause = min(*pauses, _LONGEST_PAUSE)
+    pauses = [verdict.retry_after for _, verdict in errors] or [waterfall.free_in(now)]
+    known = [pause for pause in pauses if pause is not None]
+    if known and len(known) == len(pauses):
+        pause = min(*known, _LONGEST_PAUSE)
         failed.headers["retry-after"] = str(max(1, math.ceil(pause)))  # not too early
     return failed
 

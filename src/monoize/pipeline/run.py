@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from monoize.errors import MonoizeError
+from monoize.pipeline.admission import Ending
 from monoize.pipeline.answer import answered, reply_headers
 from monoize.pipeline.attempt import Attempt
 from monoize.pipeline.call import Answer, Call, Incoming, Trace
 from monoize.pipeline.decode import decoded
 from monoize.pipeline.kit import Kit
-from monoize.pipeline.meter import Ending
 from monoize.pipeline.prepare import key_rules_applied, suffix_resolved
 from monoize.pipeline.received import Received
 from monoize.pipeline.route import fail_forward
@@ -19,8 +19,12 @@ __all__ = ["attempted", "prepared", "run"]
 
 async def run(incoming: Incoming, kit: Kit, trace: Trace) -> Answer:
     """A failure before the first event is raised (D18); after it, it is part of the answer's body."""
-    call = prepared(incoming, kit, trace)
-    ticket = await kit.meter.admit(call, trace)
+    try:
+        call = prepared(incoming, kit, trace)
+        ticket = await kit.admission.admit(call, trace)
+    except MonoizeError as error:
+        kit.admission.refused(incoming, error)
+        raise
     try:
         received = fail_forward(call, kit, trace, attempted)  # 4
         return await answered(call, received, kit, trace, ticket)  # 11

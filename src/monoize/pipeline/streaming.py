@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any, Literal
 
 from monoize.errors import MonoizeError
-from monoize.pipeline.meter import Ending, Ticket
+from monoize.pipeline.admission import Ending, Ticket
 from monoize.pipeline.received import Live, Received, Whole, stream_failure
 from monoize.protocol import StreamEncoder
 from monoize.sse import StreamWriter
@@ -121,8 +121,7 @@ class StreamBody:
         await self._ticket.settle(
             Ending(
                 status=status,
-                usage=received.usage if received is not None else None,
-                produced=received.produced if received is not None else 0,
+                meter=received.meter if received is not None else None,
                 error=error,
             )
         )

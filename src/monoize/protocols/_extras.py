@@ -12,6 +12,8 @@ __all__ = ["SERVER_STATE", "nested", "of_reply", "refuse_server_state", "top_lev
 
 # Fields of a Responses call that live on its provider's server (D13).
 SERVER_STATE = ("previous_response_id", "conversation", "prompt", "background")
+# The others are everyday words that a provider of another kind may know.
+_NEVER_ELSEWHERE = ("previous_response_id", "background")
 
 _DEFAULTS = (
     ("store", False),
@@ -38,18 +40,30 @@ def top_level(
     that lose nothing here, because the gateway itself does what they ask.
     """
     extra = request.extra_body
-    if request.user is not None and extra.get("metadata") == {"user_id": request.user}:
+    if _says_only_the_user(request):
         # Anthropic's way to say `user`, beside `user` itself: only its own encoder writes it (ACUID-6).
         extra = {key: value for key, value in extra.items() if key != "metadata"}
     if request.origin == dialect or not extra:
         return extra
     out = {}
     for key, value in extra.items():
+        if key in _NEVER_ELSEWHERE and value and key not in takes:
+            raise _no_server_state(key)
         if key not in request.inherited or key in takes:
             out[key] = value
         elif value is not None and key not in consumed and not _happens_anyway(key, value):
             losses.drop(key)
     return out or EMPTY
+
+
+def _says_only_the_user(request: UrpRequest) -> bool:
+    metadata = request.extra_body.get("metadata")
+    return (
+        request.user is not None
+        and "metadata" in request.inherited
+        and isinstance(metadata, Mapping)
+        and metadata.keys() == {"user_id"}
+    )
 
 
 def _happens_anyway(key: str, value: Any) -> bool:
@@ -90,8 +104,12 @@ def refuse_server_state(request: UrpRequest) -> None:
     """Only a Responses provider can continue what lies on its server; elsewhere the call would mean something else (D13)."""
     for key in SERVER_STATE:
         if key in request.inherited and request.extra_body.get(key):
-            raise UnsupportedByTarget(
-                f"{key} needs a provider of type responses or grok, and none is eligible",
-                param=key,
-                code="server_state_not_supported",
-            )
+            raise _no_server_state(key)
+
+
+def _no_server_state(key: str) -> UnsupportedByTarget:
+    return UnsupportedByTarget(
+        f"{key} needs a provider of type responses or grok, and none is eligible",
+        param=key,
+        code="server_state_not_supported",
+    )

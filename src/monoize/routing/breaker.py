@@ -138,6 +138,7 @@ class Breaker:
         self._health = Health.HEALTHY
         self._epoch = 0  # counts changes of state; a permit of an earlier one is stale
         self._inside = False  # half open: somebody is being let through (D11)
+        self._resorting = False  # not eligible, and somebody tries all the same
         self._proofs = 0
         self._samples: deque[tuple[float, bool]] = deque()  # when, and whether it failed
         self._failed_samples = 0
@@ -181,9 +182,14 @@ class Breaker:
             self._inside = True
         return Permit(self, self._epoch)
 
-    def last_resort(self, now: float) -> Permit:
+    @property
+    def takes_last_resort(self) -> bool:
+        """Nobody is inside, neither half open nor as a last resort: one at a time (D11)."""
+        return not (self._inside or self._resorting)
+
+    def last_resort(self) -> Permit:
         """A try although the channel is not eligible, because nobody else is (D11)."""
-        del now
+        self._resorting = True
         return Permit(self, None)
 
     def window(self, now: float) -> tuple[int, int]:
@@ -217,6 +223,8 @@ class Breaker:
                 self.last_failure_at = now
             case Outcome.NEUTRAL:
                 pass
+        if epoch is None:
+            self._resorting = False
         if epoch != self._epoch:  # stale, or a last resort
             return
         self._count(outcome, now)

@@ -30,7 +30,7 @@ class ChannelHealth(msgspec.Struct, frozen=True, kw_only=True):
     channel: str
     model: str | None
     health: Health
-    eligible: bool
+    eligible: bool  # may get traffic now: switched on, and well enough
     resting_seconds: float
     cooldown_seconds_left: float
     consecutive_failures: int
@@ -103,8 +103,10 @@ class HealthBoard:
         for provider in providers:
             for channel in channels_of(provider):
                 known = self.breakers(provider, channel)
+                is_open = channel.enabled and channel.weight > 0
                 for model, breaker in known or self._unused(provider, channel):
-                    rows.append(_row(ChannelId(provider.id, channel.id, model), breaker, now))
+                    key = ChannelId(provider.id, channel.id, model)
+                    rows.append(_row(key, breaker, now, eligible=is_open and breaker.eligible(now)))
         return rows
 
     def _unused(
@@ -129,14 +131,14 @@ class HealthBoard:
         return next(healthy, next(iter(self._models)))
 
 
-def _row(key: ChannelId, breaker: Breaker, now: float) -> ChannelHealth:
+def _row(key: ChannelId, breaker: Breaker, now: float, *, eligible: bool) -> ChannelHealth:
     samples, failed = breaker.window(now)
     return ChannelHealth(
         provider=key.provider,
         channel=key.channel,
         model=key.model,
         health=breaker.health(now),
-        eligible=breaker.eligible(now),
+        eligible=eligible,
         resting_seconds=max(0.0, breaker.resting_until - now),
         cooldown_seconds_left=max(0.0, breaker.cooldown_until - now),
         consecutive_failures=breaker.consecutive_failures,

@@ -96,10 +96,8 @@ class Waterfall:
         if not self._is_inside:
             self._is_inside = True
             self._budget.enter()
-        turn = self._next_in_order(now)
-        if turn is None:
-            self._over = True
-            turn = self._last_resort(now)
+        turn = self._next_in_order(now) or self._last_resort(now)
+        self._over = turn is None
         self._turns += turn is not None
         return turn
 
@@ -119,8 +117,17 @@ class Waterfall:
             self._over = True
         elif verdict.skips_provider:
             self._round = None
+            self._turns -= 1  # nothing was sent: somebody unhealthy may still be the last resort
+            self._closed = [
+                seat for seat in self._closed if seat.candidate.provider is not candidate.provider
+            ]
         elif verdict.outcome is Outcome.FAILURE and self._round and self._seat:
             self._round.failed_again.append(self._seat)
+
+    def free_in(self, now: float) -> float | None:
+        """Seconds until the first of those that were closed may be asked again; None: nobody was."""
+        moments = [seat.breaker.free_at(now) for seat in self._closed]
+        return max(0.0, min(moments) - now) if moments else None
 
     def succeeded(self, turn: Turn, now: float, follow_up: str | None = None) -> None:
         """`follow_up`: another key under which the next turn may ask (see affinity.follow_up)."""
@@ -234,10 +241,12 @@ class Waterfall:
 
     def _last_resort(self, now: float) -> Turn | None:
         """Everybody is unhealthy: one try at whoever comes back first, its state left as it is (D11)."""
-        if self._turns or not self._closed:
+        free = [seat for seat in self._closed if seat.breaker.takes_last_resort]
+        if self._turns or not free:
             return None
-        self._seat = min(self._closed, key=lambda seat: seat.breaker.free_at(now))
-        permit = self._seat.breaker.last_resort(now)
+        self._round = None
+        self._seat = min(free, key=lambda seat: seat.breaker.free_at(now))
+        permit = self._seat.breaker.last_resort()
         return Turn(candidate=self._seat.candidate, permit=permit, last_resort=True)
 
     def _give_back_repeats(self) -> None:

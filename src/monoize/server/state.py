@@ -13,8 +13,8 @@ import msgspec
 from monoize.clock import RandomIds, SystemClock, SystemDice
 from monoize.engine import ChatEngine, EngineSetup, engines
 from monoize.errors import MonoizeError
+from monoize.pipeline.admission import OpenDoor
 from monoize.pipeline.kit import Kit
-from monoize.pipeline.meter import Unmetered
 from monoize.pipeline.probe import Prober
 from monoize.pipeline.rulebook import rulebook
 from monoize.routing.affinity import Affinity
@@ -101,7 +101,7 @@ def build(settings: Settings) -> State:
             board=HealthBoard(tuning.health),
             budget=RetryBudget(),
             affinity=Affinity(),
-            meter=Unmetered(),
+            admission=OpenDoor(),
             provider_rules=rules.providers,
             suffixes=tuning.reasoning_suffix_map,
         ),

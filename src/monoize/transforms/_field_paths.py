@@ -12,7 +12,15 @@ from monoize.errors import ConfigError
 from monoize.urp import EMPTY, ReasoningSettings, UrpRequest
 from monoize.urp.value import Value
 
-__all__ = ["Path", "PathText", "checked", "segments", "with_field", "without_field"]
+__all__ = [
+    "Path",
+    "PathText",
+    "check_reply_path",
+    "checked",
+    "segments",
+    "with_field",
+    "without_field",
+]
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -27,6 +35,7 @@ PathText: TypeAlias = Annotated[
 
 _PRIVATE = "__monoize_"
 _ELSEWHERE = {
+    "contents": "use inject_system_prompt for a prompt of your own",
     "input": "use inject_system_prompt for a prompt of your own",
     "instructions": "use inject_system_prompt",
     "max_completion_tokens": "use override_max_tokens",
@@ -42,6 +51,15 @@ _ELSEWHERE = {
     "system": "use inject_system_prompt",
 }
 _BOOKKEEPING = ("source", "extra_body", "origin", "inherited")
+
+
+_OF_REPLIES = frozenset(
+    {
+        *("id", "object", "type", "role", "status", "error", "model", "created", "created_at"),
+        *("choices", "output", "content", "candidates", "stop_reason", "stop_sequence"),
+        *("usage", "usageMetadata", "modelVersion", "responseId"),
+    }
+)
 
 
 def _names(kind: type[Value]) -> frozenset[str]:
@@ -76,6 +94,13 @@ def checked(path: str) -> Path:
                 f"over this rule (URP-7); {hint}"
             )
     return names
+
+
+def check_reply_path(path: str) -> None:
+    """What every reply says of itself is written by Monoize, and callers take an `error` for one."""
+    name = segments(path)[0]
+    if name in _OF_REPLIES:
+        raise ConfigError(f"config.path: {name} is a field of replies that Monoize itself writes")
 
 
 def with_field(fields: Mapping[str, Any], path: Path, value: Any) -> Mapping[str, Any]:

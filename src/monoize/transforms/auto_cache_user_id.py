@@ -37,8 +37,8 @@ class AutoCacheUserId(RequestTransform[NoConfig]):
         if isinstance(metadata, Mapping) and _USER_ID not in metadata:  # ACUID-6
             named = {**metadata, _USER_ID: username}
             changes["extra_body"] = {**value.extra_body, _METADATA: named}
-            # What a transform puts there travels to every protocol.
-            changes["inherited"] = value.inherited - {_METADATA}
+            # Only Anthropic understands it, and its encoder writes the user's name by itself.
+            changes["inherited"] = value.inherited | {_METADATA}
         if value.user is None:  # ACUID-7
             changes["user"] = username
         return replace(value, **changes) if changes else value

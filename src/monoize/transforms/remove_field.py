@@ -8,7 +8,14 @@ from typing import Any, assert_never
 from typing_extensions import override
 
 from monoize.transform import Config, Context, Events, Phase, Transform
-from monoize.transforms._field_paths import Path, PathText, checked, segments, without_field
+from monoize.transforms._field_paths import (
+    Path,
+    PathText,
+    check_reply_path,
+    checked,
+    segments,
+    without_field,
+)
 from monoize.urp import (
     Delta,
     Error,
@@ -44,6 +51,11 @@ class RemoveField(Transform[RemoveFieldConfig]):
         config = super().parse_config(raw)
         checked(config.path)
         return config
+
+    @override
+    def check(self, config: RemoveFieldConfig, phase: Phase) -> None:
+        if phase is Phase.RESPONSE:
+            check_reply_path(config.path)
 
     @override
     def apply(

@@ -12,7 +12,14 @@ from typing_extensions import override
 from monoize import wirejson
 from monoize.errors import ConfigError
 from monoize.transform import Config, Context, Events, Phase, Transform
-from monoize.transforms._field_paths import Path, PathText, checked, segments, with_field
+from monoize.transforms._field_paths import (
+    Path,
+    PathText,
+    check_reply_path,
+    checked,
+    segments,
+    with_field,
+)
 from monoize.urp import (
     Delta,
     Error,
@@ -56,6 +63,11 @@ class SetField(Transform[SetFieldConfig]):
         if path == ("metadata",) and not isinstance(value, Mapping):
             raise ConfigError("config.value: metadata is an object")
         return msgspec.structs.replace(config, value=value)
+
+    @override
+    def check(self, config: SetFieldConfig, phase: Phase) -> None:
+        if phase is Phase.RESPONSE:
+            check_reply_path(config.path)
 
     @override
     def apply(

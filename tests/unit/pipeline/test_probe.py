@@ -1,5 +1,7 @@
 """The active prober in virtual time: a small request in the provider's own protocol, and its verdict."""
 
+import asyncio
+
 import pytest
 
 from fakes.bench import Bench, provider, says, status
@@ -60,6 +62,22 @@ async def test_a_probe_speaks_the_providers_own_protocol(kind):
     assert "16" in sent.call.body.decode()
     assert "own-name" in sent.call.url + sent.call.body.decode()
     assert health(bench) == ["healthy"]
+
+
+@pytest.mark.spec("HEALTH-2", "D11")
+async def test_a_probe_that_hangs_gives_its_place_back_as_a_failure():
+    impatient = {"health": {"probe_interval_seconds": 0.001}}
+    bench = bench_with(provider("p"), scripts={"p": status(500)}, settings=impatient)
+    await made_unwell(bench)
+    bench.clock.moment += 61
+
+    async def hang(call):
+        await asyncio.Event().wait()
+
+    bench.client.send = hang
+    await look_around(bench)
+    (row,) = bench.kit.board.snapshot(bench.settings.providers, bench.clock.moment)
+    assert (row.health, row.cooldown_seconds_left) == ("unhealthy", 60)
 
 
 @pytest.mark.spec("HEALTH-2", "HEALTH-1c")

@@ -11,6 +11,7 @@ from monoize.errors import (
     MonoizeError,
     UnsupportedByTarget,
 )
+from monoize.routing.breaker import Outcome
 
 KEY = {"name": "dev", "key": "sk-dev-0123456789", "username": "ann"}
 OFF = {"id": "off", "base_url": "http://off", "enabled": False}
@@ -153,3 +154,24 @@ def test_the_dry_run_reserves_nothing():
     assert bench.sent == []
     (row,) = bench.kit.board.snapshot(bench.settings.providers, bench.clock.moment)
     assert set(row.totals.values()) == {0}
+
+
+@pytest.mark.spec("D11", "D13")
+async def test_the_dry_run_takes_the_last_resort_where_the_others_cannot_carry_the_request():
+    bench = Bench(
+        {
+            "providers": [
+                provider("google", "gemini"),
+                provider("openai", "responses", health={"failure_threshold": 1}),
+            ]
+        }
+    )
+    unwell = bench.settings.providers[1]
+    breaker = bench.kit.board.breaker(unwell, unwell.channels[0], "m")
+    breaker.admit(1000.0).settle(Outcome.FAILURE, 1000.0)
+    wire = {"model": "m", "input": "hi", "previous_response_id": "resp_1"}
+    report = bench.translate({"from": "responses", "request": wire, "trace": True})
+    assert report["to"] == "responses"
+    first, second = report["trace"]["candidates"]
+    assert (first["taken"], "previous_response_id" in first["reason"]) == (False, True)
+    assert (second["taken"], second["reason"]) == (True, "last resort: unhealthy for 60 s more")

@@ -328,7 +328,7 @@ def test_a_permit_from_before_the_last_change_of_state_changes_nothing():
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_a_last_resort_leaves_the_state_as_it_is(outcome):
     breaker = tripped(probe_success_threshold=1)
-    permit = breaker.last_resort(10)
+    permit = breaker.last_resort()
     permit.began(11)
     permit.settle(outcome, 12, 300.0)
     assert breaker.health(12) is UNHEALTHY

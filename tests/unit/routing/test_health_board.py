@@ -121,3 +121,13 @@ def test_the_snapshot_tells_models_apart_and_changes_nothing():
         ("two", None, "healthy", 0),
     ]
     assert board.breakers(place, TWO) == []
+
+
+@pytest.mark.spec("ROUT-3", "HEALTH-3")
+@pytest.mark.parametrize("closed", [{"enabled": False}, {"weight": 0}])
+def test_a_channel_that_gets_no_traffic_is_not_shown_as_eligible(closed):
+    row, other = HealthBoard(HealthSettings()).snapshot(
+        [provider(ChannelSettings(id="one", **closed), TWO)], 0.0
+    )
+    assert (row.health, row.eligible) == (Health.HEALTHY, False)
+    assert other.eligible

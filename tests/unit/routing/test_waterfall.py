@@ -378,6 +378,15 @@ def test_there_is_no_last_resort_once_somebody_was_asked():
     assert world.walk(world.asks()) == "q/a"
 
 
+@pytest.mark.spec("D11", "D13")
+def test_a_provider_that_cannot_carry_the_request_does_not_use_up_the_last_resort():
+    world = World(provider("p", ("a", "b")), provider("q", ("a",)), provider("r", ("a", "b")))
+    for place, channel, cooldown in (("p", "b", 10.0), ("q", "a", 20.0), ("r", "a", 30.0)):
+        world.break_(place, channel, cooldown)
+    world.break_("r", "b", 40.0)
+    assert world.walk(world.asks(), SKIPS, SKIPS) == "p/a q/a! r/a!"
+
+
 def test_a_resting_channel_is_a_last_resort_too():
     world = World(provider("p", ("a", "b")))
     for channel, rest in (("a", 9.0), ("b", 5.0)):

@@ -265,17 +265,16 @@ def test_the_user_id_reaches_a_messages_provider(given):
     assert USERNAME_FIELD not in wire
 
 
-@pytest.mark.spec("ACUID-6", "URP-5")
-def test_metadata_that_it_set_counts_as_set_by_a_transform():
-    request = with_username(
-        asked(
-            user(mark()),
-            origin="messages",
-            inherited=frozenset({"metadata", "container"}),
-            extra_body={"metadata": {"team": "x"}, "container": "c"},
-        )
-    )
-    assert applied(request, "auto_cache_user_id").inherited == {"container"}
+@pytest.mark.spec("ACUID-6", "INV-2")
+@pytest.mark.parametrize("target", ["chat_completion", "responses", "grok", "gemini"])
+@pytest.mark.parametrize("origin", ["chat_completion", "responses", "messages", "gemini"])
+@pytest.mark.parametrize("named", [None, "bob"])
+def test_metadata_for_anthropic_reaches_no_other_provider(named, origin, target):
+    request = with_username(asked(user(mark()), origin=origin, user=named))
+    after = applied(request, "auto_cache_user_id")
+    assert after.extra_body["metadata"] == {"user_id": "alice"}
+    assert "metadata" not in wire_of(after, target)
+    assert wire_of(after)["metadata"] == {"user_id": named or "alice"}
 
 
 @pytest.mark.spec("ACUID-7")

@@ -156,6 +156,8 @@ def test_metadata_is_on_the_wire_of_anthropic() -> None:
         ("model", "redirect"),
         ("messages", "inject_system_prompt"),
         ("messages.0.content", "inject_system_prompt"),
+        ("contents", "inject_system_prompt"),
+        ("input", "inject_system_prompt"),
         ("system", "inject_system_prompt"),
         ("stream", "force_stream"),
         ("tools", "caller"),

@@ -91,7 +91,9 @@ KNOWN = NAMED | {
 # Fields of other protocols that mean the same here.
 TAKES = frozenset(
     {
+        "background",
         "moderation",
+        "previous_response_id",
         "prompt_cache_key",
         "prompt_cache_options",
         "prompt_cache_retention",

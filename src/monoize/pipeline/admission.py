@@ -1,4 +1,4 @@
-"""Contract of metering: a call is admitted before anything is sent, and settled before its last byte leaves."""
+"""Contract of admission: a call is let in before anything is sent, and settled before its last byte leaves."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ import msgspec
 from typing_extensions import override
 
 from monoize.errors import MonoizeError
-from monoize.pipeline.call import Call, Trace
-from monoize.urp import Usage
+from monoize.money.meter import Meter
+from monoize.pipeline.call import Call, Incoming, Trace
 
-__all__ = ["Ending", "Meter", "Ticket", "Unmetered"]
+__all__ = ["Admission", "Ending", "OpenDoor", "Ticket"]
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """How a call ended, as far as money and the log are concerned."""
 
     status: Literal["success", "error", "cancelled"]
-    usage: Usage | None = None  # as the provider counted
-    produced: int = (
-        0  # characters that came from the provider, for an estimate where it did not count
-    )
+    meter: Meter | None = None  # what came from the provider
     error: MonoizeError | None = None
 
 
@@ -37,10 +34,13 @@ class Ticket(ABC):
         """Returns when the charge is safe; never raises because of the store."""
 
 
-class Meter(ABC):
+class Admission(ABC):
     @abstractmethod
     async def admit(self, call: Call, trace: Trace) -> Ticket:
         """Raises Forbidden, RateLimited, BudgetExceeded or DatabaseAway."""
+
+    def refused(self, incoming: Incoming, error: MonoizeError) -> None:  # noqa: B027 - may be nobody's affair
+        """A call that was never admitted, for the log."""
 
 
 class _FreeTicket(Ticket):
@@ -49,8 +49,8 @@ class _FreeTicket(Ticket):
         return
 
 
-class Unmetered(Meter):
-    """Everybody may call and nobody pays: dry runs, probes, tests."""
+class OpenDoor(Admission):
+    """Everybody may call and nobody pays: for tests, and for tools without a store."""
 
     @override
     async def admit(self, call: Call, trace: Trace) -> Ticket:
