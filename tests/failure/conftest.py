@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from fakes.caller import Caller
+from fakes.forwarding import serve_every_order
 from fakes.gateway import GatewayThread
+from fakes.pair import Pair
 from fakes.upstream import FakeUpstream
 
 LIMIT = 10 * 1024**2
@@ -39,3 +41,17 @@ def chatty(session_upstream: FakeUpstream) -> Iterator[Caller]:
     gateway = GatewayThread(session_upstream, timeouts={"keep_alive": 0.05, "first_byte": 0.8})
     yield Caller(gateway.port)
     gateway.stop()
+
+
+@pytest.fixture(scope="session")
+def every_order() -> Iterator[Pair]:
+    with Pair() as pair:
+        serve_every_order(pair)
+        yield pair
+
+
+@pytest.fixture
+def pair(every_order: Pair) -> Iterator[Pair]:
+    """Two providers in every order of protocols; nothing may be left of a call."""
+    yield every_order
+    every_order.assert_nothing_is_left()

@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from fakes.caller import (
-    CALLERS,
-    Reply,
-    assert_error_dialect,
-    body,
-    end_of,
-    endings,
-    models_of,
-    path,
-    text_of,
-)
-from fakes.gateway import configured
+from fakes.caller import CALLERS, Reply, body, end_of, path, text_of
+from fakes.forwarding import GREETING, KINDS, assert_moved_on, assert_stayed, name
 from fakes.hostile import HOSTILE, Hostile, begin, whole
-from fakes.pair import SECOND, UNMOVED, Pair, channel, good, of_the_first, provider, status
-from fakes.speakers import SPEAKERS
-from fakes.upstream import Exchange
+from fakes.pair import Pair, of_the_first
+from fakes.upstream import Behaviour, Exchange
 
-KINDS = [*SPEAKERS]
-GREETING = "Grüße aus 東京 🌏: all good."
-HASTE = {"request_timeout_ms": 350, "idle_timeout_ms": 350}
 HEAVY = "writes_one_huge_line"  # 8 MB that are read again and again: one provider is enough
-FINAL = (400, 401, 403, 404, 413, 422)
-RETRYABLE = (408, 409, 425, 429, 500, 502, 503, 504, 529)
-NEARLY_ALWAYS = 10**9  # the weight of a channel beside one of weight 1
 
 
 async def fails_and_hangs(exchange: Exchange) -> None:
@@ -71,101 +52,6 @@ ROWS = [
     Hostile("fails_and_breaks_off", fails_and_breaks_off, "refused", "refused", ("D9",)),
     Hostile("fails_with_a_web_page", fails_with_a_web_page, "refused", "refused", ("D9",)),
 ]
-
-
-def name(first: str, second: str) -> str:
-    return f"{first}.{second}"
-
-
-NAMES = [name(first, second) for first in KINDS for second in KINDS]
-
-
-@pytest.fixture(scope="module")
-def module_pair() -> Iterator[Pair]:
-    """In this order: closed and TLS-less ports, hostile providers, channels of one provider, good providers."""
-    with Pair() as pair:
-        closed = f"http://127.0.0.1:{pair.closed_port()}"
-        plain = f"https://127.0.0.1:{pair.first.port}"
-        firsts, twins, seconds = [], [], []
-        for kind in KINDS:
-            mine = [model for model in NAMES if model.startswith(f"{kind}.")]
-            hostile = channel("main", pair.first, kind)
-            firsts += [
-                provider(f"closed-{kind}", kind, [f"closed.{kind}"], channel("main", closed, kind)),
-                provider(f"plain-{kind}", kind, [f"plain.{kind}"], channel("main", plain, kind)),
-                provider(f"first-{kind}", kind, mine, hostile),
-                provider(f"hasty-{kind}", kind, [f"hasty.{m}" for m in mine], hostile, **HASTE),
-                provider(
-                    f"lenient-{kind}",
-                    kind,
-                    [f"lenient.{kind}"],
-                    hostile,
-                    fail_forward_on=[401, 403, 404],
-                ),
-            ]
-            twins.append(
-                provider(
-                    f"twin-{kind}",
-                    kind,
-                    [f"twin.{kind}"],
-                    channel("hostile", pair.first, kind, weight=NEARLY_ALWAYS),
-                    channel("good", pair.second, kind),
-                )
-            )
-            answered = [model for model in NAMES if model.endswith(f".{kind}")]
-            seconds.append(
-                provider(
-                    f"second-{kind}",
-                    kind,
-                    [
-                        *answered,
-                        *(f"hasty.{model}" for model in answered),
-                        *(f"{way}.{kind}" for way in ("closed", "plain", "lenient", "alone")),
-                    ],
-                    channel("main", pair.second, kind),
-                )
-            )
-        # A connection that is not given back would soon be missed.
-        limits = {"upstream_connections": 4, "event_bytes": 10 * 1024**2, "reply_bytes": 10**7}
-        pair.serve(configured([*firsts, *twins, *seconds], UNMOVED, limits=limits))
-        yield pair
-
-
-@pytest.fixture
-def pair(module_pair: Pair) -> Iterator[Pair]:
-    yield module_pair
-    module_pair.assert_nothing_is_left()
-
-
-def assert_moved_on(
-    pair: Pair, protocol: str, reply: Reply, model: str, *, stream: bool, provider: str
-) -> None:
-    """Everything is the second provider's, and it is there once (T16, T17)."""
-    assert reply.status == 200, reply.raw[-600:]
-    assert reply.headers["x-monoize-attempts"] == "2"
-    assert reply.headers["x-monoize-provider"] == provider
-    assert end_of(protocol, reply, stream=stream) == "complete", reply.raw[-600:]
-    assert text_of(protocol, reply, stream=stream) == SECOND.text
-    assert models_of(reply, stream=stream) == {model}
-    assert not of_the_first(reply.raw)
-    assert "x-monoize-stream" not in reply.headers
-    if stream:
-        assert endings(protocol, reply) == 1
-    assert len(pair.second.exchanges) == 1
-
-
-def assert_stayed(pair: Pair, protocol: str, reply: Reply, *, stream: bool) -> str:
-    """One provider, one ending, and no text twice."""
-    assert reply.headers["x-monoize-attempts"] == "1"
-    assert pair.exchanges == (1, 0)
-    end = end_of(protocol, reply, stream=stream)
-    if stream and reply.status == 200:
-        assert endings(protocol, reply) == 1, reply.raw[-600:]
-    if end == "error":
-        assert GREETING.startswith(text_of(protocol, reply, stream=stream))
-    elif end == "complete":
-        assert text_of(protocol, reply, stream=stream).count("Grüße aus") == 1
-    return end
 
 
 # The callers and the second providers take turns, so that each pair meets in many rows.
@@ -213,6 +99,90 @@ def test_a_broken_answer_moves_the_call_on_exactly_while_nothing_was_passed_on(
         assert all(exchange.closed.wait(1) for exchange in pair.first.exchanges)
 
 
+async def greets_and_fails(exchange: Exchange) -> None:
+    await exchange.open_stream()
+    await exchange.chunk(exchange.frames("text")[0])
+    await exchange.chunk(exchange.speaker.error_frame("the provider is overloaded"))
+    await exchange.end_stream()
+
+
+async def greets_and_breaks_off(exchange: Exchange) -> None:
+    await exchange.open_stream()
+    await exchange.chunk(exchange.frames("text")[0])
+    exchange.hang_up()
+
+
+async def greets_and_ends(exchange: Exchange) -> None:
+    await exchange.open_stream()
+    await exchange.chunk(exchange.frames("text")[0])
+    await exchange.end_stream()
+
+
+@pytest.mark.spec("D10", "D18", "T15", "T16")
+@pytest.mark.parametrize("act", [greets_and_fails, greets_and_breaks_off, greets_and_ends])
+@pytest.mark.parametrize("first", KINDS)
+@pytest.mark.parametrize("protocol", CALLERS)
+def test_what_counts_is_the_first_event_that_the_caller_sees(
+    pair: Pair, act: Behaviour, first: str, protocol: str
+):
+    """A provider's opening words are an event to some callers, and nothing yet to others."""
+    second = KINDS[(KINDS.index(first) + CALLERS.index(protocol)) % 5]
+    model = name(first, second)
+    pair.play(act)
+
+    reply = pair.ask(protocol, model, stream=True)
+
+    seen = (
+        first == "gemini"  # whose first event holds text
+        or protocol in ("responses", "messages")  # whose streams open with an event of their own
+        or protocol == first  # whose callers get everything as it comes
+    )
+    if seen:
+        assert assert_stayed(pair, protocol, reply, stream=True) == "error"
+    else:
+        assert_moved_on(pair, protocol, reply, model, stream=True, provider=f"second-{second}")
+
+
+async def ends_after_its_finish_reason(exchange: Exchange) -> None:
+    frames = exchange.frames("text")
+    await exchange.open_stream()
+    await exchange.chunk(b"".join(frames[: exchange.speaker.terminal(frames) + 1]))
+    await exchange.end_stream()
+
+
+@pytest.mark.spec("T15", "T4")
+@pytest.mark.parametrize("act", [ends_after_its_finish_reason, breaks_off_after_its_finish_reason])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("protocol", CALLERS)
+def test_an_answer_without_its_closing_words_is_whole(
+    pair: Pair, act: Behaviour, kind: str, protocol: str
+):
+    """One ending, be it the provider's own bytes that the caller gets or not."""
+    before = pair.dashboard.totals()
+    pair.play(act)
+    reply = pair.ask(protocol, name(kind, kind), stream=True)
+    assert assert_stayed(pair, protocol, reply, stream=True) == "complete"
+    assert text_of(protocol, reply, stream=True) == GREETING
+    pair.dashboard.assert_outcomes(before, (f"first-{kind}/main", "success"))
+
+
+async def breaks_off_in_its_second_choice(exchange: Exchange) -> None:
+    frames = exchange.frames("text")
+    finished = exchange.speaker.terminal(frames) + 1
+    second = [frame.replace(b'"index":0', b'"index":1') for frame in frames[:3]]
+    await exchange.open_stream()
+    await exchange.chunk(b"".join([*second, *frames[:finished]]))
+    exchange.hang_up()
+
+
+@pytest.mark.spec("T15")
+@pytest.mark.parametrize("protocol", ["chat_completion", "gemini"])
+def test_an_answer_is_not_whole_before_all_of_its_choices_are(pair: Pair, protocol: str):
+    pair.play(breaks_off_in_its_second_choice)
+    reply = pair.ask(protocol, name("chat_completion", "messages"), stream=True)
+    assert end_of(protocol, reply, stream=True) == "error"
+
+
 @pytest.mark.spec("D9", "ROUT-4", "ROUT-5")
 @pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
 @pytest.mark.parametrize(
@@ -244,91 +214,6 @@ def test_the_other_channel_of_a_provider_takes_over_in_the_same_way(
         assert end in allowed, reply.raw[-600:]
         assert end != "refused"
         assert reply.headers["x-monoize-channel"] == "hostile"
-
-
-@pytest.mark.spec("D9", "ROUT-5", "ROUT-7")
-@pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("way", ["closed", "plain"], ids=["connect refused", "TLS error"])
-def test_a_provider_that_cannot_be_reached_moves_the_call_on(
-    pair: Pair, way: str, kind: str, stream: bool
-):
-    protocol = CALLERS[(KINDS.index(kind) + stream) % 4]
-    model, before = f"{way}.{kind}", pair.dashboard.totals()
-    pair.play(good)
-
-    reply = pair.ask(protocol, model, stream=stream)
-
-    assert_moved_on(pair, protocol, reply, model, stream=stream, provider=f"second-{kind}")
-    outcomes = ((f"{way}-{kind}/main", "failure"), (f"second-{kind}/main", "success"))
-    pair.dashboard.assert_outcomes(before, *outcomes)
-    assert not pair.first.exchanges
-
-
-# --- statuses ---
-
-
-@pytest.mark.spec("D9", "ROUT-5", "ROUT-7")
-@pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
-@pytest.mark.parametrize("pause", [{}, {"retry_after": "20"}], ids=["", "with Retry-After"])
-@pytest.mark.parametrize("code", RETRYABLE)
-def test_a_status_that_may_pass_moves_the_call_on(
-    pair: Pair, code: int, pause: dict[str, str], stream: bool
-):
-    turn = RETRYABLE.index(code) + 2 * stream + bool(pause)
-    first, second, protocol = KINDS[turn % 5], KINDS[turn // 2 % 5], CALLERS[turn % 4]
-    before = pair.dashboard.totals()
-    pair.play(status(code, **pause))
-
-    model = name(first, second)
-    reply = pair.ask(protocol, model, stream=stream)
-
-    assert_moved_on(pair, protocol, reply, model, stream=stream, provider=f"second-{second}")
-    assert "retry-after" not in reply.headers
-    outcome = "rate_limited" if code == 429 else "failure"
-    outcomes = ((f"first-{first}/main", outcome), (f"second-{second}/main", "success"))
-    pair.dashboard.assert_outcomes(before, *outcomes)
-
-
-@pytest.mark.spec("D9", "D18", "ROUT-6")
-@pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("code", FINAL)
-def test_a_final_refusal_is_the_callers_at_once(pair: Pair, code: int, kind: str, stream: bool):
-    protocol = CALLERS[(FINAL.index(code) + KINDS.index(kind) + stream) % 4]
-    before = pair.dashboard.totals()
-    pair.play(status(code))
-
-    reply = pair.ask(protocol, name(kind, kind), stream=stream)
-
-    assert reply.status == code
-    assert_error_dialect(protocol, reply)
-    assert f"it says {code}" in reply.raw.decode()
-    assert assert_stayed(pair, protocol, reply, stream=stream) == "refused"
-    pair.dashboard.assert_outcomes(before, (f"first-{kind}/main", "neutral"))
-
-
-@pytest.mark.spec("D9", "ROUT-6")
-@pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("code", FINAL)
-def test_a_final_refusal_that_the_operator_lists_moves_the_call_on(
-    pair: Pair, code: int, kind: str, stream: bool
-):
-    protocol = CALLERS[(FINAL.index(code) + KINDS.index(kind) + stream) % 4]
-    model, before = f"lenient.{kind}", pair.dashboard.totals()
-    pair.play(status(code))
-
-    reply = pair.ask(protocol, model, stream=stream)
-
-    refused = (f"lenient-{kind}/main", "neutral")
-    if code in (401, 403, 404):
-        assert_moved_on(pair, protocol, reply, model, stream=stream, provider=f"second-{kind}")
-        pair.dashboard.assert_outcomes(before, refused, (f"second-{kind}/main", "success"))
-    else:
-        assert reply.status == code
-        assert_stayed(pair, protocol, reply, stream=stream)
-        pair.dashboard.assert_outcomes(before, refused)
 
 
 # --- nothing of the first attempt is in the second (T17) ---

@@ -30,7 +30,10 @@ PAIRS = [
 
 
 @pytest.fixture
-def hostile_caller(row: Hostile, impatient: Caller, limited: Caller) -> Caller:
+def hostile_caller(
+    row: Hostile, upstream: FakeUpstream, impatient: Caller, limited: Caller
+) -> Caller:
+    upstream.hang_up()  # on a kept connection, a provider that breaks off would be asked once more
     return impatient if row.silent else limited
 
 

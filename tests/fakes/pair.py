@@ -129,7 +129,6 @@ class Pair:
         """What they will do; both begin with no connection and no memory."""
         for actor in (self.first, self.second):
             actor.hang_up()
-            assert not until(lambda actor=actor: actor.lines, lambda lines: not lines)
             actor.forget()
         self.first.play(first, *more)
         self.second.play(second)

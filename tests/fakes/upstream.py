@@ -301,11 +301,13 @@ class FakeUpstream:
 
     def hang_up(self) -> None:
         """Close every connection, so that the next call comes on a new one."""
-        self._loop.call_soon_threadsafe(self._close_lines)
+        asyncio.run_coroutine_threadsafe(self._close_lines(), self._loop).result(PATIENCE)
 
-    def _close_lines(self) -> None:
-        for line in list(self.lines):
-            line.transport.close()
+    async def _close_lines(self) -> None:
+        while self.lines:
+            for line in list(self.lines):
+                line.transport.close()
+            await asyncio.sleep(0)
 
     @property
     def last(self) -> Exchange:
