@@ -218,7 +218,7 @@ class TuningSettings(_Section, frozen=True, kw_only=True):
 
 class Settings(_Section, frozen=True, kw_only=True):
     server: ServerSettings = ServerSettings()
-    database: str = "sqlite:///./data/monoize.db"
+    database: str | None = "sqlite:///./data/monoize.db"  # null: no accounts, no ledger, no log
     redis: str | None = None
     media: MediaSettings = MediaSettings()
     providers: tuple[ProviderSettings, ...] = ()  # order = waterfall order (ROUT-1)

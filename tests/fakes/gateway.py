@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import uvicorn
@@ -123,10 +124,12 @@ class GatewayThread:
 
     def __init__(self, source: FakeUpstream | dict[str, Any], **server: Any) -> None:
         from monoize.server.app import App
-        from monoize.server.state import build
+        from monoize.server.house import House
         from monoize.settings import parse
 
-        self._app = App(build(parse(_text(source, server), {})))
+        text = _text(source, server)
+        self._folder = TemporaryDirectory(prefix="monoize-")
+        self._app = App(House(lambda: parse(text, {}), folder=Path(self._folder.name)))
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self._serve,
@@ -158,13 +161,14 @@ class GatewayThread:
 
     def unfinished(self) -> list[str]:
         """Tasks beyond those that have run since the start, and what routing still counts as under way."""
-        budget = self._app.state.kit.budget
+        budget = self._app.house.state.kit.budget
         held = ["a request"] * budget.requests + ["a repeat"] * budget.repeats
         return [*(self._tasks() - self._resident).elements(), *held]
 
     def stop(self) -> None:
         self._server.should_exit = True
         self._thread.join(PATIENCE)
+        self._folder.cleanup()
 
 
 def _free_port() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from monoize.errors import MonoizeError, UpstreamTimeout
 from monoize.pipeline.attempt import Attempt
@@ -29,8 +30,8 @@ _TOKENS = 16  # the fewest that every vendor takes
 class Prober:
     """Looks around once a second; one probe at a time for each channel."""
 
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+    def __init__(self, kit: Callable[[], Kit]) -> None:
+        self._kit = kit  # that of the configuration in force
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -49,7 +50,7 @@ class Prober:
                 await asyncio.wait(self._running)
 
     def look_around(self) -> None:
-        kit = self._kit
+        kit = self._kit()
         for probe in due(kit.catalog.providers, kit.board, kit.clock.monotonic()):
             task = asyncio.ensure_future(probed(probe, kit))
             self._running.add(task)

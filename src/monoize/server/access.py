@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from monoize.account import address_refusal, policy_of
 from monoize.errors import Forbidden, Unauthorized
 from monoize.pipeline.call import NOBODY, Caller
+from monoize.server.keyring import Keyring
 from monoize.settings import KeySettings, ServerSettings, is_loopback
 from monoize.transform import Rule
 
@@ -23,6 +24,9 @@ class Access:
         server: ServerSettings,
         keys: tuple[KeySettings, ...],
         rules: Mapping[str, tuple[Rule, ...]] | None = None,
+        keyring: Keyring | None = None,
+        *,
+        has_keys: bool = False,
     ) -> None:
         # By digest: the look-up takes the same time however much of a guess is right.
         self._callers = {
@@ -30,7 +34,8 @@ class Access:
             for key in keys
             if key.enabled
         }
-        self._open = not keys
+        self._keyring = keyring
+        self._open = not keys and not has_keys  # then it serves loopback only (INTERFACES)
         self._names = _LOCAL_NAMES | {
             server.host.strip("[]").lower(),
             *map(str.lower, server.hosts),
@@ -60,6 +65,8 @@ class Access:
                 "no API key: send Authorization: Bearer, x-api-key or x-goog-api-key"
             )
         caller = self._callers.get(_digest(secret))
+        if caller is None and self._keyring is not None:
+            caller = await self._keyring.caller_of(secret, address)
         if caller is None:
             raise Unauthorized("this API key is not known here")
         refused = address_refusal(caller.policy, address)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -16,8 +17,9 @@ from monoize.errors import InvalidRequest, MethodNotAllowed, MonoizeError, NotFo
 from monoize.pipeline.call import Answer
 from monoize.protocol import protocol
 from monoize.server import health, model_calls, models, tools
+from monoize.server.house import House
 from monoize.server.http import CallerGone, HttpRequest, Receive, Send, json_answer, send_answer
-from monoize.server.state import State
+from monoize.settings import LimitSettings
 
 __all__ = ["App"]
 
@@ -63,8 +65,8 @@ _PLAIN = {(r.method, r.pattern.pattern): r for r in ROUTES if "(" not in r.patte
 
 
 class App:
-    def __init__(self, state: State) -> None:
-        self.state = state
+    def __init__(self, house: House) -> None:
+        self.house = house
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -76,16 +78,21 @@ class App:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                await self.state.start()
+                try:
+                    await self.house.start()
+                except MonoizeError as error:  # the operator's to mend: one sentence is enough
+                    print(f"monoize: {error.message}", file=sys.stderr)  # noqa: T201
+                    await send({"type": "lifespan.startup.failed", "message": ""})
+                    return
                 await send({"type": "lifespan.startup.complete"})
             else:
-                await self.state.aclose()
+                await self.house.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
     async def _http(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Work until the answer is out or the caller has gone, whichever comes first (T18)."""
-        kit = self.state.kit
+        kit = self.house.state.kit
         arrived = asyncio.Event()
         request = HttpRequest.from_scope(
             scope, _noting(receive, arrived), kit.ids.new("req_"), kit.clock.monotonic()
@@ -117,17 +124,18 @@ class App:
         )
 
     async def _answer(self, request: HttpRequest) -> Answer:
+        state = self.house.state  # of the configuration in force; this request keeps it
         try:
-            self._check_headers(request)
-            self.state.access.check_site(request.headers)
+            _check_headers(request, state.kit.limits)
+            state.access.check_site(request.headers)
             forwarded = request.headers.get("x-forwarded-for", "")
-            address = self.state.proxies.caller_address(request.address, forwarded)
+            address = state.proxies.caller_address(request.address, forwarded)
             request = msgspec.structs.replace(request, address=address)
             route, names = _found(request)
             if route.needs_key:
-                caller = await self.state.access.caller_of(request.headers, request.address)
+                caller = await state.access.caller_of(request.headers, request.address)
                 request = msgspec.structs.replace(request, caller=caller)
-            return await route.door(request, self.state, **names)
+            return await route.door(request, state, **names)
         except MonoizeError as error:
             return self._refusal(request, error)
         except (wirejson.JsonError, RecursionError) as error:
@@ -137,12 +145,6 @@ class App:
         except Exception:  # the outermost loop of a request
             log.exception("request %s failed", request.request_id)
             return self._refusal(request, MonoizeError("internal error; the log has the details"))
-
-    def _check_headers(self, request: HttpRequest) -> None:
-        size = sum(len(name) + len(value) for name, value in request.headers.items())
-        limit = self.state.kit.limits.header_bytes
-        if size > limit:
-            raise InvalidRequest(f"the headers are larger than {limit} bytes", http_status=431)
 
     def _refusal(self, request: HttpRequest, error: MonoizeError) -> Answer:
         if error.http_status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -155,6 +157,14 @@ class App:
             )
         body = protocol(_dialect(request)).encode_error(error, request.request_id)
         return json_answer(body, error.http_status, error.headers)
+
+
+def _check_headers(request: HttpRequest, limits: LimitSettings) -> None:
+    size = sum(len(name) + len(value) for name, value in request.headers.items())
+    if size > limits.header_bytes:
+        raise InvalidRequest(
+            f"the headers are larger than {limits.header_bytes} bytes", http_status=431
+        )
 
 
 def _found(request: HttpRequest) -> tuple[Route, dict[str, str]]:

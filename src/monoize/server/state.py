@@ -1,72 +1,108 @@
-"""What the routes share: settings, catalog, access, and the kit of the pipeline."""
+"""What the routes share: one configuration, on top of what lasts."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from sqlalchemy import Connection
 
-from monoize.clock import RandomIds, SystemClock, SystemDice
+from monoize.clock import Clock, Dice, IdSource, RandomIds
 from monoize.engine import ChatEngine, EngineSetup, engines
-from monoize.errors import MonoizeError
-from monoize.pipeline.admission import OpenDoor
+from monoize.limiter import Limiter
+from monoize.money.book import PriceBook
+from monoize.money.rates import parse_rates
+from monoize.pipeline.admission import Admission, OpenDoor
+from monoize.pipeline.charging import LedgerAdmission
 from monoize.pipeline.kit import Kit
-from monoize.pipeline.probe import Prober
 from monoize.pipeline.rulebook import rulebook
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
 from monoize.routing.catalog import Catalog
 from monoize.routing.health import HealthBoard
 from monoize.server.access import Access
+from monoize.server.keyring import Keyring
 from monoize.server.proxies import TrustedProxies
-from monoize.settings import Settings
-from monoize.upstream.aiohttp_client import AiohttpClient
+from monoize.settings import ProviderSettings, Settings
+from monoize.store import keys, prices, providers
+from monoize.store import settings as stored_settings
+from monoize.store.database import Database
+from monoize.store.journal import Journal
+from monoize.store.vault import Vault
+from monoize.upstream.client import UpstreamClient
 from monoize.upstream.engine_client import EngineClient
 from monoize.upstream.models import ProviderModels
 
 log = logging.getLogger("monoize.server")
 
-__all__ = ["DATA", "State", "build", "chat_engines"]
+__all__ = ["DATA", "Lasting", "State", "Stored", "build", "chat_engines"]
+
+DATA = Path("data")
+
+
+class Lasting(msgspec.Struct, frozen=True, kw_only=True):
+    """What outlives every configuration: connections, memories, the store."""
+
+    clock: Clock
+    ids: IdSource
+    dice: Dice
+    client: UpstreamClient
+    engines: Mapping[str, ChatEngine]
+    engine_client: EngineClient
+    board: HealthBoard
+    budget: RetryBudget
+    affinity: Affinity
+    limiter: Limiter
+    provider_models: ProviderModels
+    database: Database | None = None
+    vault: Vault | None = None
+    journal: Journal | None = None
+    keyring: Keyring | None = None
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of the configuration that lies in the database."""
+
+    revision: int = -1
+    providers: tuple[ProviderSettings, ...] = ()
+    prices: Mapping[str, Any] = {}
+    settings: Mapping[str, Any] = {}
+    has_keys: bool = False
+
+    @classmethod
+    def read(cls, connection: Connection, *, vault: Vault, known: int) -> Stored | None:
+        """None: nothing changed since the revision that is known."""
+        revision = stored_settings.revision(connection)
+        if revision == known:
+            return None
+        return cls(
+            revision=revision,
+            providers=providers.opened(connection, vault),
+            prices={price.model: price.rates for price in prices.everything(connection)},
+            settings=stored_settings.everything(connection),
+            has_keys=bool(keys.page(connection, limit=1)),
+        )
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
+    """One configuration. A request keeps the one that it began with."""
+
     settings: Settings
     access: Access
     proxies: TrustedProxies
     kit: Kit
-    engines: Mapping[str, ChatEngine]
-    provider_models: ProviderModels
-    running: list[asyncio.Task[None]] = []  # what works beside the requests
+    lasting: Lasting
 
     @property
     def catalog(self) -> Catalog:
         return self.kit.catalog
 
-    async def start(self) -> None:
-        """Load the models of local providers before the port opens: loading would hold up every other caller."""
-        self.running.append(asyncio.ensure_future(Prober(self.kit).run()))
-        for provider in self.catalog.providers:
-            engine = self.engines.get(provider.engine or "")
-            if engine is not None:
-                try:
-                    await engine.start()
-                except MonoizeError as error:
-                    log.warning("local engine %s: %s", provider.engine, error)
-
-    async def aclose(self) -> None:
-        for task in self.running:
-            task.cancel()
-        if self.running:
-            await asyncio.wait(self.running)
-        await self.kit.client.aclose()
-        await self.kit.engines.aclose()
-
-
-DATA = Path("data")
+    @property
+    def provider_models(self) -> ProviderModels:
+        return self.lasting.provider_models
 
 
 def chat_engines(options: Mapping[str, Mapping[str, Any]]) -> dict[str, ChatEngine]:
@@ -80,31 +116,54 @@ def chat_engines(options: Mapping[str, Mapping[str, Any]]) -> dict[str, ChatEngi
     }
 
 
-def build(settings: Settings) -> State:
+def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
+    """The file's providers come first and win over the database's of the same id; so do its prices (docs/store.md)."""
     server, tuning = settings.server, settings.settings
-    client, clock = AiohttpClient(server.limits, server.timeouts), SystemClock()
-    local = chat_engines({p.engine: p.engine_options for p in settings.providers if p.engine})
+    own = {provider.id for provider in settings.providers}
+    others = tuple(provider for provider in stored.providers if provider.id not in own)
+    settings = msgspec.structs.replace(settings, providers=(*settings.providers, *others))
     rules = rulebook(settings)
+    catalog = Catalog(settings.providers)
+    suffixes = stored.settings.get("reasoning_suffix_map")
     return State(
         settings=settings,
-        access=Access(server, settings.keys, rules.keys),
+        access=Access(server, settings.keys, rules.keys, lasting.keyring, has_keys=stored.has_keys),
         proxies=TrustedProxies(server.trusted_proxies),
+        lasting=lasting,
         kit=Kit(
-            client=client,
-            engines=EngineClient(local),
-            clock=clock,
-            dice=SystemDice(),
-            ids=RandomIds(),
+            client=lasting.client,
+            engines=lasting.engine_client,
+            clock=lasting.clock,
+            dice=lasting.dice,
+            ids=lasting.ids,
             limits=server.limits,
             timeouts=server.timeouts,
-            catalog=Catalog(settings.providers),
-            board=HealthBoard(tuning.health),
-            budget=RetryBudget(),
-            affinity=Affinity(),
-            admission=OpenDoor(),
+            catalog=catalog,
+            board=lasting.board,
+            budget=lasting.budget,
+            affinity=lasting.affinity,
+            admission=_admission(settings, stored, lasting, catalog),
             provider_rules=rules.providers,
-            suffixes=tuning.reasoning_suffix_map,
+            suffixes={
+                **(suffixes if isinstance(suffixes, dict) else {}),
+                **tuning.reasoning_suffix_map,
+            },
         ),
-        engines=local,
-        provider_models=ProviderModels(client, clock, server.timeouts),
+    )
+
+
+def _admission(settings: Settings, stored: Stored, lasting: Lasting, catalog: Catalog) -> Admission:
+    if lasting.journal is None:
+        return OpenDoor()
+    rates = {
+        **{model: parse_rates(form) for model, form in stored.prices.items()},
+        **{model: parse_rates(form) for model, form in settings.settings.prices.items()},
+    }
+    return LedgerAdmission(
+        lasting.journal,
+        lasting.limiter,
+        PriceBook(rates),
+        catalog,
+        lasting.clock,
+        output_cap=settings.settings.ledger.output_cap_tokens,
     )

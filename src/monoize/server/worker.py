@@ -15,7 +15,8 @@ from monoize.clock import RandomIds
 from monoize.embedded import embedded_settings, first_key, local_provider
 from monoize.pipeline.rulebook import check_rules
 from monoize.server.app import App
-from monoize.server.state import DATA, build, chat_engines
+from monoize.server.house import House
+from monoize.server.state import DATA, chat_engines
 from monoize.settings import ServerSettings, Settings, load
 
 __all__ = ["Place", "address_problem", "create", "run", "settings_for", "welcome"]
@@ -62,7 +63,7 @@ def run(place: Place, settings: Settings, workers: int) -> int:
     ).decode()
     several = workers > 1
     uvicorn.run(
-        "monoize.server.worker:create" if several else App(build(settings)),
+        "monoize.server.worker:create" if several else application(place),
         factory=several,
         host=server.host,
         port=server.port,
@@ -102,7 +103,13 @@ def create() -> App:
         host=told["host"],
         port=told["port"],
     )
-    return App(build(settings_for(place)))
+    return application(place)
+
+
+def application(place: Place) -> App:
+    """Relative paths of the settings lie below the folder of the file, or here where there is none."""
+    folder = place.config.resolve().parent if place.config is not None else Path.cwd()
+    return App(House(lambda: settings_for(place), folder=folder, file=place.config))
 
 
 def welcome(settings: Settings, base: str) -> str:

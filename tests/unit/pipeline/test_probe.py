@@ -25,7 +25,7 @@ async def made_unwell(bench, model="m"):
 
 
 async def look_around(bench):
-    prober = Prober(bench.kit)
+    prober = Prober(lambda: bench.kit)
     prober.look_around()
     for task in list(prober._running):
         await task

@@ -1,0 +1,315 @@
+"""Admission by the ledger: what a call may cost is reserved before it is sent, and what it cost is settled."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+from typing_extensions import override
+
+from monoize import limiter as limits
+from monoize.account import model_refusal
+from monoize.clock import Clock
+from monoize.errors import DatabaseAway, Forbidden, MonoizeError
+from monoize.limiter import Grant, Limiter
+from monoize.money.book import PriceBook, Priced
+from monoize.money.charge import Charge, charge
+from monoize.money.estimate import input_bound, reserved
+from monoize.money.meter import Meter, Metered
+from monoize.pipeline.admission import Admission, Ending, Ticket
+from monoize.pipeline.call import Call, Incoming, Trace
+from monoize.routing.catalog import Catalog, channels_of, upstream_name
+from monoize.settings import ModelSettings, ProviderSettings
+from monoize.store.journal import Closing, Journal, Opening
+from monoize.urp import Usage
+
+__all__ = ["LedgerAdmission"]
+
+log = logging.getLogger("monoize.ledger")
+
+ANONYMOUS = "anonymous"  # the key of a gateway without keys
+_SUCCESS = 200
+_CALLER_LEFT = 499
+
+
+class LedgerAdmission(Admission):
+    """`catalog` and `book` are those of one configuration; journal and limiter outlive it."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        limiter: Limiter,
+        book: PriceBook,
+        catalog: Catalog,
+        clock: Clock,
+        *,
+        output_cap: int,
+    ) -> None:
+        self.journal = journal
+        self.limiter = limiter
+        self.book = book
+        self.catalog = catalog
+        self.clock = clock
+        self.output_cap = output_cap
+
+    @override
+    async def admit(self, call: Call, trace: Trace) -> Ticket:
+        policy = call.incoming.caller.policy
+        if model_refusal(policy, call.requested_model) is not None:
+            refused = model_refusal(policy, call.model)
+            if refused is not None:
+                raise refused
+        amount = self._amount(call)
+        grant = await self._granted(call)
+        try:
+            await self.journal.open(self._opening(call, amount))
+        except BaseException:
+            await self.limiter.release(grant, self.clock.now())
+            raise
+        return _LedgerTicket(self, call, trace, grant)
+
+    @override
+    def refused(self, incoming: Incoming, error: MonoizeError) -> None:
+        caller = incoming.caller
+        self.journal.note(
+            {
+                **_caller_columns(incoming, self.clock.now()),
+                "status": "error",
+                "is_stream": bool(incoming.stream or incoming.wire.get("stream")),
+                "requested_model": str(incoming.model or incoming.wire.get("model") or "")[:256],
+                "key_id": caller.key or ANONYMOUS,
+                **_error_columns(error),
+                "duration_ms": self.milliseconds_since(incoming.started),
+            }
+        )
+
+    async def _granted(self, call: Call) -> Grant:
+        policy, request = call.incoming.caller.policy, call.request
+        tokens = 0
+        if policy.tokens_per_minute is not None:  # weighing costs time
+            tokens = input_bound(request) + min(request.max_output_tokens or 0, self.output_cap)
+        return await self.limiter.take(
+            call.incoming.caller.key or ANONYMOUS,
+            requests_per_minute=policy.requests_per_minute,
+            tokens_per_minute=policy.tokens_per_minute,
+            tokens=tokens,
+            now=self.clock.now(),
+        )
+
+    # --- prices ---
+
+    def _amount(self, call: Call) -> int:
+        """The most that any provider that may be asked would cost; unpriced ones only for keys without a budget (D16)."""
+        caller, most = call.incoming.caller, 0
+        for provider, row in self.catalog.offers(call.model):
+            multiplier = row.exact_multiplier()
+            if call.ceiling is not None and multiplier > call.ceiling:
+                continue
+            priced = self.price(call, provider, row)
+            if priced is None and (caller.policy.budgets or caller.prepaid):
+                raise Forbidden(
+                    f"the model {call.requested_model!r} has no price at {provider.id}, and this key has a budget",
+                    param="model",
+                    code="model_not_priced",
+                )
+            if priced is not None:
+                most = max(
+                    most,
+                    reserved(call.request, priced.rates, multiplier, output_cap=self.output_cap),
+                )
+        return most
+
+    def price(
+        self,
+        call: Call,
+        provider: ProviderSettings,
+        row: ModelSettings,
+        channel: str | None = None,
+        upstream_model: str | None = None,
+    ) -> Priced | None:
+        """The override for the name that was asked for, else the upstream model's row (D16)."""
+        places = {c.id: c.base_url for c in channels_of(provider)}
+        base_url = places.get(channel or "", next(iter(places.values()), None))
+        found = None
+        for name in dict.fromkeys((call.requested_model, call.model)):
+            found = self.book.rates(
+                name,
+                upstream_model or upstream_name(row, call.model),
+                provider.type,
+                base_url,
+                now=self.clock.now(),
+            )
+            if found is not None and found.source == "override":
+                break
+        return found
+
+    # --- rows ---
+
+    def _opening(self, call: Call, amount: int) -> Opening:
+        caller, reasoning = call.incoming.caller, call.request.reasoning
+        return Opening(
+            request_id=call.incoming.request_id,
+            key_id=caller.key or ANONYMOUS,
+            user_id=caller.user,
+            amount=amount,
+            budgets=caller.policy.budgets,
+            prepaid=caller.prepaid,
+            log={
+                **_caller_columns(call.incoming, self.clock.now()),
+                "is_stream": call.wants_stream,
+                "requested_model": call.requested_model,
+                "effort": reasoning.effort if reasoning is not None else None,
+            },
+        )
+
+    def milliseconds_since(self, started: float) -> int:
+        return max(0, round((self.clock.monotonic() - started) * 1000))
+
+
+class _LedgerTicket(Ticket):
+    def __init__(self, desk: LedgerAdmission, call: Call, trace: Trace, grant: Grant) -> None:
+        self.headers = limits.headers(grant)
+        self._desk = desk
+        self._call = call
+        self._trace = trace
+        self._grant = grant
+        self._is_open = True
+
+    @override
+    async def settle(self, ending: Ending) -> None:
+        if not self._is_open:
+            return
+        self._is_open = False
+        metered = self._metered(ending)
+        bill, priced, multiplier = self._bill(metered)
+        closing = Closing(
+            request_id=self._call.incoming.request_id,
+            charge=bill.amount if bill is not None else 0,
+            estimated=metered is not None and metered.estimated,
+            unpriced=metered is not None and priced is None,
+            detail=_detail(bill, priced, multiplier),
+            log=self._columns(ending, metered, bill, multiplier, unpriced=priced is None),
+        )
+        try:
+            await self._desk.journal.close(closing)
+        except DatabaseAway:  # its reservation is settled at its estimate when the store is back
+            log.exception("request %s could not be settled", closing.request_id)
+        finally:
+            await self._end_grant(metered)
+
+    def _metered(self, ending: Ending) -> Metered | None:
+        """What is charged for: a good reply, and what a caller that left had caused; failures cost nothing."""
+        if ending.status == "error" or (ending.status == "cancelled" and not self._trace.attempts):
+            return None
+        return (ending.meter or Meter()).read(self._call.request)
+
+    def _bill(self, metered: Metered | None) -> tuple[Charge | None, Priced | None, Decimal]:
+        desk, trace = self._desk, self._trace
+        offers = {p.id: (p, row) for p, row in desk.catalog.offers(self._call.model)}
+        if metered is None or trace.provider not in offers:
+            return None, None, Decimal(1)
+        provider, row = offers[trace.provider]
+        priced = desk.price(self._call, provider, row, trace.channel, trace.upstream_model)
+        multiplier = row.exact_multiplier()
+        if priced is None:
+            return None, None, multiplier
+        return charge(metered.usage, priced.rates, multiplier), priced, multiplier
+
+    async def _end_grant(self, metered: Metered | None) -> None:
+        desk = self._desk
+        if metered is None and not self._trace.attempts:
+            await desk.limiter.release(self._grant, desk.clock.now())
+            return
+        usage = metered.usage if metered is not None else Usage()
+        tokens = usage.input_tokens + usage.output_tokens
+        await desk.limiter.settle(self._grant, tokens, desk.clock.now())
+
+    def _columns(
+        self,
+        ending: Ending,
+        metered: Metered | None,
+        bill: Charge | None,
+        multiplier: Decimal,
+        *,
+        unpriced: bool,
+    ) -> dict[str, Any]:
+        trace, started = self._trace, self._call.incoming.started
+        first, total = trace.first_byte, self._desk.milliseconds_since(started)
+        statuses = {"success": _SUCCESS, "cancelled": _CALLER_LEFT}
+        usage = metered.usage if metered is not None else None
+        return {
+            "status": ending.status,
+            "provider": trace.provider,
+            "channel": trace.channel,
+            "upstream_model": trace.upstream_model,
+            "attempts": trace.tried or None,
+            **_usage_columns(usage),
+            "multiplier": str(multiplier),
+            "charge": bill.amount if bill is not None else 0,
+            "estimated": metered is not None and metered.estimated,
+            "unpriced": metered is not None and unpriced,
+            "http_status": statuses.get(ending.status),
+            **_error_columns(ending.error),
+            "first_byte_ms": None if first is None else max(0, round((first - started) * 1000)),
+            "duration_ms": total,
+            "overhead_ms": max(0, total - round(trace.upstream_seconds * 1000)),
+            "losses": list(trace.request_losses.and_(trace.response_losses).dropped) or None,
+        }
+
+
+def _caller_columns(incoming: Incoming, now: float) -> dict[str, Any]:
+    caller = incoming.caller
+    return {
+        "request_id": incoming.request_id,
+        "created_at": round(now * 1000),
+        "key_id": caller.key or ANONYMOUS,
+        "key_name": caller.key_name,
+        "user_id": caller.user,
+        "username": caller.username,
+        "address": incoming.address,
+        "protocol": incoming.protocol.id,
+        "operation": "chat",
+    }
+
+
+def _error_columns(error: MonoizeError | None) -> dict[str, Any]:
+    if error is None:
+        return {}
+    return {
+        "http_status": error.http_status,
+        "error_code": error.error_code,
+        "error_message": error.message,
+    }
+
+
+def _usage_columns(usage: Usage | None) -> dict[str, Any]:
+    if usage is None:
+        return {}
+    counts = {
+        name: value
+        for name in usage.__struct_fields__
+        if isinstance(value := getattr(usage, name), int)
+    }
+    return {
+        "input_tokens": usage.input_tokens,
+        "cached_tokens": usage.cached_read,
+        "cache_write_tokens": usage.cache_write,
+        "output_tokens": usage.output_tokens,
+        "reasoning_tokens": usage.reasoning,
+        "usage": counts,
+    }
+
+
+def _detail(
+    bill: Charge | None, priced: Priced | None, multiplier: Decimal
+) -> Mapping[str, Any] | None:
+    if bill is None or priced is None:
+        return None
+    return {
+        **bill.detail(),
+        "multiplier": str(multiplier),
+        "price": msgspec.to_builtins({"source": priced.source, "name": priced.name}),
+    }

@@ -1,0 +1,238 @@
+"""What lives as long as the program, and the state that one configuration makes of it; a new one replaces it whole."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from monoize.clock import RandomIds, SystemClock, SystemDice
+from monoize.errors import ConfigError, DatabaseAway, MonoizeError
+from monoize.limiter import Limiter
+from monoize.limits.memory import MemoryLimiter
+from monoize.money import public
+from monoize.pipeline.probe import Prober
+from monoize.routing.affinity import Affinity
+from monoize.routing.budget import RetryBudget
+from monoize.routing.health import HealthBoard
+from monoize.server.keyring import Keyring
+from monoize.server.state import Lasting, State, Stored, build, chat_engines
+from monoize.settings import Settings
+from monoize.store import keys, vault
+from monoize.store.database import Database
+from monoize.store.journal import Journal, JournalLimits
+from monoize.store.vault import Vault
+from monoize.upstream.aiohttp_client import AiohttpClient
+from monoize.upstream.engine_client import EngineClient
+from monoize.upstream.models import ProviderModels
+
+__all__ = ["House"]
+
+log = logging.getLogger("monoize.server")
+
+_LOOK_SECONDS = 1.0  # between two looks at the config file and the database's revision
+_USED_SECONDS = 30.0  # between two times that "last used" is written
+
+
+class House:
+    """`load` reads the configuration anew; `file` is what is watched for changes of it."""
+
+    def __init__(
+        self,
+        load: Callable[[], Settings],
+        *,
+        folder: Path,
+        file: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._load = load
+        self._folder = folder
+        self._file = file
+        self._environment = os.environ if environment is None else environment
+        self._settings = load()
+        self._stored = Stored()
+        self._seen: tuple[int, int] | None = self._stamp()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._lasting: Lasting | None = None
+        self._state: State | None = None
+
+    @property
+    def state(self) -> State:
+        if self._state is None:
+            raise RuntimeError("the house is not open yet")
+        return self._state
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Open the store, settle what a crash left, load local models; the port opens after that."""
+        self._lasting = await self._made()
+        await self._read_store(self._lasting)
+        self._state = build(self._settings, self._stored, self._lasting)
+        self._tasks = [
+            asyncio.create_task(self._probe(), name="prober"),
+            asyncio.create_task(self._watch(), name="watching the configuration"),
+            asyncio.create_task(asyncio.to_thread(public.load), name="reading public prices"),
+        ]
+        await self._start_engines(self._state)
+
+    async def aclose(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        lasting = self._lasting
+        if lasting is None:
+            return
+        await lasting.client.aclose()
+        await lasting.engine_client.aclose()
+        await self._write_used(lasting)
+        if lasting.journal is not None:
+            await lasting.journal.aclose()
+        await lasting.limiter.aclose()
+        if lasting.database is not None:
+            await lasting.database.aclose()
+
+    async def _made(self) -> Lasting:
+        settings, clock, ids = self._settings, SystemClock(), RandomIds()
+        client = AiohttpClient(settings.server.limits, settings.server.timeouts)
+        local = chat_engines({p.engine: p.engine_options for p in settings.providers if p.engine})
+        lasting = Lasting(
+            clock=clock,
+            ids=ids,
+            dice=SystemDice(),
+            client=client,
+            engines=local,
+            engine_client=EngineClient(local),
+            board=HealthBoard(settings.settings.health),
+            budget=RetryBudget(),
+            affinity=Affinity(),
+            limiter=await self._limiter(settings),
+            provider_models=ProviderModels(client, clock, settings.server.timeouts),
+        )
+        if settings.database is None:
+            return lasting
+        return await self._with_store(lasting, settings, settings.database)
+
+    async def _with_store(self, lasting: Lasting, settings: Settings, url: str) -> Lasting:
+        ledger = settings.settings.ledger
+        safe = Vault.load(self._folder / "data", self._environment)
+        database = await Database.open(url, self._folder, durability=ledger.durability)
+        now = round(lasting.clock.now() * 1000)
+        await database.write(partial(vault.check, vault=safe, now=now))
+        journal = Journal(
+            database,
+            lasting.clock,
+            lasting.ids,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            durability=ledger.durability,
+            limits=JournalLimits(queue=ledger.queue, grace_seconds=ledger.grace_seconds),
+        )
+        settled = await journal.start()
+        if settled:
+            log.warning("%s requests of an earlier run were settled at their estimate", settled)
+        ring = Keyring(database, safe, lasting.clock, grace_seconds=ledger.grace_seconds)
+        return msgspec.structs.replace(
+            lasting, database=database, vault=safe, journal=journal, keyring=ring
+        )
+
+    async def _limiter(self, settings: Settings) -> Limiter:
+        if settings.redis is None:
+            return MemoryLimiter()
+        from monoize.limits.valkey import ValkeyLimiter  # noqa: PLC0415 - only where it is configured
+
+        return await ValkeyLimiter.open(settings.redis)
+
+    async def _start_engines(self, state: State) -> None:
+        """Loading later would hold up every other caller."""
+        for provider in state.catalog.providers:
+            engine = state.lasting.engines.get(provider.engine or "")
+            if engine is not None:
+                try:
+                    await engine.start()
+                except MonoizeError as error:
+                    log.warning("local engine %s: %s", provider.engine, error)
+
+    async def _probe(self) -> None:
+        await Prober(lambda: self.state.kit).run()
+
+    # --- changes ---
+
+    async def refresh(self) -> bool:
+        """Take over what changed in the file or in the database; a bad file keeps what was (T46)."""
+        lasting, settings, is_new = self._lasting, self._settings, False
+        if lasting is None:
+            return False
+        stamp = self._stamp()
+        if stamp != self._seen:
+            self._seen = stamp
+            try:
+                settings, is_new = self._load(), True
+            except ConfigError as error:
+                log.error("the changed config is not used: %s", error.message)  # noqa: TRY400 - the sentence says it all
+        is_new = await self._read_store(lasting) or is_new
+        if not is_new:
+            return False
+        try:
+            self._state = build(settings, self._stored, lasting)
+        except ConfigError as error:
+            log.error("the changed configuration is not used: %s", error.message)  # noqa: TRY400
+            return False
+        self._settings = settings
+        if lasting.keyring is not None:
+            lasting.keyring.forget()
+        log.info("the configuration was renewed")
+        return True
+
+    async def _watch(self) -> None:
+        rounds = round(_USED_SECONDS / _LOOK_SECONDS)
+        count = 0
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            count += 1
+            try:
+                await self.refresh()
+                if count % rounds == 0 and self._lasting is not None:
+                    await self._write_used(self._lasting)
+            except DatabaseAway:
+                pass  # it will be seen when it is back
+            except Exception:  # the outermost loop of a task: the next look may go well
+                log.exception("looking for changes failed")
+
+    async def _read_store(self, lasting: Lasting) -> bool:
+        """Whether the database has another revision than the one that is in use."""
+        if lasting.database is None or lasting.vault is None:
+            return False
+        known = self._stored.revision
+        found = await lasting.database.read(partial(Stored.read, vault=lasting.vault, known=known))
+        if found is None:
+            return False
+        self._stored = found
+        return True
+
+    async def _write_used(self, lasting: Lasting) -> None:
+        ring = lasting.keyring
+        if ring is None or lasting.database is None or not ring.used:
+            return
+        used, ring.used = ring.used, {}
+        try:
+            await lasting.database.write(partial(keys.used, moments=used))
+        except DatabaseAway:
+            ring.used = {**used, **ring.used}
+
+    def _stamp(self) -> tuple[int, int] | None:
+        """Changes when the file does."""
+        if self._file is None:
+            return None
+        try:
+            found = self._file.stat()
+        except OSError:
+            return self._seen if hasattr(self, "_seen") else None
+        return found.st_mtime_ns, found.st_size

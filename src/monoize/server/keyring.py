@@ -1,0 +1,128 @@
+"""Keys of the database, remembered for a while: a request costs microseconds, and an outage turns nobody away (D19)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from functools import partial
+
+import msgspec
+
+from monoize.account import refusal
+from monoize.clock import Clock
+from monoize.errors import ConfigError, DatabaseAway, Unauthorized
+from monoize.pipeline.call import Caller
+from monoize.store import keys
+from monoize.store.database import Database
+from monoize.store.vault import Vault, parse_key
+from monoize.transform import compiled
+
+__all__ = ["Keyring"]
+
+REFRESH_SECONDS = (
+    30.0  # as long as a change made elsewhere may go unnoticed without the revision's help
+)
+UNKNOWN_SECONDS = 5.0
+KEPT = 10_000
+_UNKNOWN = "this API key is not known here"
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """What the store said of an id, and when; None: it knows no such key."""
+
+    credential: keys.Credential | None
+    caller: Caller | None
+    asked_at: float
+
+
+class Keyring:
+    def __init__(
+        self, database: Database, vault: Vault, clock: Clock, *, grace_seconds: float
+    ) -> None:
+        self._database = database
+        self._vault = vault
+        self._clock = clock
+        self._grace = grace_seconds
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._asking: dict[str, asyncio.Future[_Entry]] = {}
+        self._stale_before = float("-inf")
+        self.used: dict[str, int] = {}  # key id -> when last, in milliseconds; written now and then
+
+    def forget(self) -> None:
+        """Something changed: ask again before the next use. What is known still bridges an outage."""
+        self._stale_before = self._clock.monotonic()
+
+    async def caller_of(self, text: str, address: str | None) -> Caller | None:
+        """None: the text does not look like a key of ours."""
+        parsed = parse_key(text)
+        if parsed is None:
+            return None
+        key_id, secret = parsed
+        entry = await self._entry(key_id)
+        if entry.credential is None or entry.caller is None:
+            raise Unauthorized(_UNKNOWN)
+        if not self._vault.matches(secret, entry.credential.digest):
+            raise Unauthorized(_UNKNOWN)
+        now = round(self._clock.now() * 1000)
+        refused = refusal(entry.credential.key, entry.credential.user, now, address)
+        if refused is not None:
+            raise refused
+        self.used[key_id] = now
+        return entry.caller
+
+    async def _entry(self, key_id: str) -> _Entry:
+        known = self._entries.get(key_id)
+        if known is not None and self._is_fresh(known):
+            return known
+        try:
+            return await self._asked(key_id)
+        except DatabaseAway:
+            age = None if known is None else self._clock.monotonic() - known.asked_at
+            if known is None or age is None or age > self._grace:
+                raise
+            return known
+
+    def _is_fresh(self, entry: _Entry) -> bool:
+        kept = REFRESH_SECONDS if entry.credential is not None else UNKNOWN_SECONDS
+        age = self._clock.monotonic() - entry.asked_at
+        return entry.asked_at > self._stale_before and age < kept
+
+    async def _asked(self, key_id: str) -> _Entry:
+        """One question at a time for each id, however many wait for it."""
+        asking = self._asking.get(key_id)
+        if asking is None:
+            asking = asyncio.ensure_future(self._ask(key_id))
+            self._asking[key_id] = asking
+            asking.add_done_callback(lambda _: self._asking.pop(key_id, None))
+        return await asyncio.shield(asking)
+
+    async def _ask(self, key_id: str) -> _Entry:
+        asked_at = self._clock.monotonic()
+        found = await self._database.read(partial(keys.credential, key_id=key_id))
+        entry = _Entry(found, None if found is None else _caller(found), asked_at)
+        self._entries[key_id] = entry
+        self._entries.move_to_end(key_id)
+        while len(self._entries) > KEPT:
+            self._entries.popitem(last=False)
+        return entry
+
+
+def _caller(credential: keys.Credential) -> Caller | None:
+    key, user = credential.key, credential.user
+    try:
+        rules = compiled(key.policy.transforms, f"key {key.id}")
+    except (
+        ConfigError
+    ):  # a transform that is no longer installed: better no answer than an unchanged one
+        return None
+    return Caller(
+        key=key.id,
+        key_name=key.name,
+        user=user.id,
+        username=user.username,  # CTX-3
+        role=user.role,
+        policy=key.policy,
+        prepaid=user.balance is not None,
+        max_multiplier=key.policy.exact_ceiling(),
+        rules=rules,
+    )
