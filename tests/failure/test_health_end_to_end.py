@@ -314,9 +314,8 @@ def test_a_channel_comes_back_by_itself_once_its_probe_is_answered(recovery: Rec
 def test_a_probe_is_a_small_request_in_the_providers_own_protocol(recovery: Recovery, kind: str):
     probe = recovery.exchanges(kind)[1]
     assert (probe.method, probe.path) == ("POST", PATHS[kind])
-    stateless = (
-        {"store": False} if kind == "grok" else {}
-    )  # xAI keeps what it is not told to forget
+    # These keep what they are not told to forget.
+    stateless = {"store": False} if kind in ("responses", "grok") else {}
     assert probe.body == {**BODIES[kind], **stateless}
     secret = {"messages": "x-api-key", "gemini": "x-goog-api-key"}.get(kind, "authorization")
     assert probe.headers[secret].removeprefix("Bearer ") == "sk-channel-main"

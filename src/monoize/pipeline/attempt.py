@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from itertools import takewhile
 from typing import Any
@@ -41,6 +42,7 @@ from monoize.urp import (
 __all__ = ["Attempt", "encoded_for", "provider_protocol"]
 
 _FIRST_FAILURE = 300
+_SECONDS_TO_EXPLAIN = 10.0  # for the body of an error: somebody else may be waiting to try
 _STATUS_OF_A_HIDDEN_ERROR = 502  # an error inside a 200
 _NOTHING = object()
 
@@ -189,8 +191,9 @@ class Attempt:
 
     async def _refuse(self, reply: UpstreamReply) -> None:
         try:
-            body = await reply.read(self.kit.limits.reply_bytes)
-        except UpstreamError:
+            async with asyncio.timeout(_SECONDS_TO_EXPLAIN):
+                body = await reply.read(self.kit.limits.reply_bytes)
+        except (UpstreamError, TimeoutError):  # its status says enough
             body = b""
         finally:
             await reply.close()

@@ -107,7 +107,10 @@ def _call(probe: Probe, kit: Kit) -> Call:
         model=probe.model,
         messages=(Message(role=Role.USER, parts=(Text(content="hi"),)),),
         max_output_tokens=_TOKENS,
-        origin=kind,
+        # Whoever keeps replies is asked not to; the others have no such field (D13).
+        extra_body={"store": False},
+        inherited=frozenset({"store"}),
+        origin="responses",
     )
     incoming = Incoming(
         protocol=protocol(kind),
