@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import yaml
 
 from fakes.caller import Reply, body
@@ -167,6 +168,10 @@ class Bench:
         )
         self.trace = Trace()
 
+    def use(self, **parts: Any) -> None:
+        """Other parts for the kit."""
+        self.kit = msgspec.structs.replace(self.kit, **parts)
+
     @property
     def sent(self) -> list[Sent]:
         return self.client.sent
@@ -199,7 +204,7 @@ class Bench:
             model=model,
             stream=stream,
             caller=self.caller(key),
-            request_id="req_1",
+            request_id=self.kit.ids.new("req_"),
             started=self.clock.monotonic(),
         )
 
