@@ -133,18 +133,19 @@ class LedgerAdmission(Admission):
         """The override for the name that was asked for, else the upstream model's row (D16)."""
         places = {c.id: c.base_url for c in channels_of(provider)}
         base_url = places.get(channel or "", next(iter(places.values()), None))
-        found = None
-        for name in dict.fromkeys((call.requested_model, call.model)):
-            found = self.book.rates(
-                name,
-                upstream_model or upstream_name(row, call.model),
-                provider.type,
-                base_url,
-                now=self.clock.now(),
-            )
-            if found is not None and found.source == "override":
-                break
-        return found
+        for name in (call.requested_model, call.model):
+            own = self.book.override(name)
+            if own is not None:
+                return own
+        upstream = upstream_model or upstream_name(row, call.model)
+        return self.book.rates(
+            upstream,
+            upstream,
+            provider.type,
+            base_url,
+            now=self.clock.now(),
+            service_tier=call.request.service_tier,
+        )
 
     # --- rows ---
 

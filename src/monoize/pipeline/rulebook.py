@@ -1,16 +1,18 @@
-"""Every transform rule of the settings, checked once, before the first request (D3)."""
+"""Every transform rule and price of the settings, checked once, before the first request (D3)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from monoize.errors import ConfigError
+from monoize.money.rates import Rates, parse_rates
 from monoize.settings import Settings
 from monoize.transform import Rule, compiled
 
-__all__ = ["RuleBook", "check_rules", "rulebook"]
+__all__ = ["RuleBook", "check_rules", "overrides", "rulebook"]
 
 
 class RuleBook(msgspec.Struct, frozen=True):
@@ -22,9 +24,21 @@ def check_rules(settings: Settings, name: str) -> Settings:
     """The same settings; ConfigError names the file and the place in it."""
     try:
         rulebook(settings)
+        overrides(settings.settings.prices)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error.message}") from None
     return settings
+
+
+def overrides(prices: Mapping[str, Any]) -> Mapping[str, Rates]:
+    """The operator's own prices; ConfigError with the place of the mistake."""
+    found = {}
+    for model, form in prices.items():
+        try:
+            found[model] = parse_rates(form)
+        except ValueError as error:
+            raise ConfigError(f"$.settings.prices[{model}]: {error}") from None
+    return found
 
 
 def rulebook(settings: Settings) -> RuleBook:

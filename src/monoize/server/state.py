@@ -14,11 +14,10 @@ from monoize.clock import Clock, Dice, IdSource, RandomIds
 from monoize.engine import ChatEngine, EngineSetup, engines
 from monoize.limiter import Limiter
 from monoize.money.book import PriceBook
-from monoize.money.rates import parse_rates
 from monoize.pipeline.admission import Admission, OpenDoor
 from monoize.pipeline.charging import LedgerAdmission
 from monoize.pipeline.kit import Kit
-from monoize.pipeline.rulebook import rulebook
+from monoize.pipeline.rulebook import overrides, rulebook
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
 from monoize.routing.catalog import Catalog
@@ -155,10 +154,7 @@ def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
 def _admission(settings: Settings, stored: Stored, lasting: Lasting, catalog: Catalog) -> Admission:
     if lasting.journal is None:
         return OpenDoor()
-    rates = {
-        **{model: parse_rates(form) for model, form in stored.prices.items()},
-        **{model: parse_rates(form) for model, form in settings.settings.prices.items()},
-    }
+    rates = {**overrides(stored.prices), **overrides(settings.settings.prices)}
     return LedgerAdmission(
         lasting.journal,
         lasting.limiter,

@@ -1,0 +1,58 @@
+"""Which price holds for a call: the operator's own first, then the public one (D16)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from monoize.globs import glob_matches, is_glob
+from monoize.money import public
+from monoize.money.rates import FREE, Rates
+
+__all__ = ["PriceBook", "Priced"]
+
+
+class Priced(msgspec.Struct, frozen=True, kw_only=True):
+    rates: Rates
+    source: Literal["override", "public", "local"]
+    name: str  # of the override, or of the public row
+
+
+class PriceBook:
+    """Overrides by model name or glob; a change of prices is a new book."""
+
+    def __init__(self, overrides: Mapping[str, Rates] | None = None) -> None:
+        overrides = overrides or {}
+        self._exact = {name: rates for name, rates in overrides.items() if not is_glob(name)}
+        self._globs = tuple((name, rates) for name, rates in overrides.items() if is_glob(name))
+
+    def rates(
+        self,
+        requested_model: str,
+        upstream_model: str,
+        provider_type: str,
+        base_url: str | None = None,
+        *,
+        now: float,
+        service_tier: str | None = None,
+    ) -> Priced | None:
+        """`service_tier`: what the provider says that it served, else what was asked for. None: unpriced."""
+        own = self.override(requested_model) or self.override(upstream_model)
+        if own is not None:
+            return own
+        if provider_type == "local":
+            return Priced(rates=FREE, source="local", name=upstream_model)
+        row = public.row(upstream_model, provider_type, base_url, now, service_tier)
+        return None if row is None else Priced(rates=row.rates, source="public", name=row.name)
+
+    def override(self, model: str) -> Priced | None:
+        """Exact names first, then globs in order (D49)."""
+        rates = self._exact.get(model)
+        if rates is not None:
+            return Priced(rates=rates, source="override", name=model)
+        for glob, priced in self._globs:
+            if glob_matches(glob, model):
+                return Priced(rates=priced, source="override", name=glob)
+        return None

@@ -1,0 +1,62 @@
+"""Usage x rates x multiplier = nano-USD, exactly, rounded down once at the end (D17)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from monoize.money.classes import INPUT_CLASSES, TokenClass, split
+from monoize.money.rates import EXACT, Rates
+from monoize.urp import Usage
+
+__all__ = ["MOST_NANO", "Charge", "Item", "charge", "whole_nano"]
+
+# A million dollars for one call is a mistake of somebody's; nine thousand of them still fit into a 64-bit sum (T39).
+MOST_NANO = 10**15
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    name: TokenClass
+    tokens: int
+    rate: Decimal  # nano-USD per token
+    nano: Decimal  # before the multiplier, not rounded
+
+
+class Charge(msgspec.Struct, frozen=True, kw_only=True):
+    amount: int  # nano-USD
+    items: tuple[Item, ...] = ()
+    multiplier: Decimal = Decimal(1)
+    capped: bool = False  # the exact amount was beyond MOST_NANO
+
+    def detail(self) -> dict[str, Any]:
+        """How the amount came about, as JSON: numbers that must stay exact are strings."""
+        items = [
+            {"class": i.name, "tokens": i.tokens, "rate": f"{i.rate:f}", "nano": f"{i.nano:f}"}
+            for i in self.items
+        ]
+        detail: dict[str, Any] = {"items": items, "multiplier": f"{self.multiplier:f}"}
+        return {**detail, "capped": True} if self.capped else detail
+
+
+def charge(usage: Usage, rates: Rates, multiplier: Decimal = Decimal(1)) -> Charge:
+    counts = split(usage)
+    valid = rates.at(sum(counts[name] for name in INPUT_CLASSES))
+    items = tuple(
+        Item(name=name, tokens=tokens, rate=rate, nano=EXACT.multiply(tokens, rate))
+        for name, tokens in counts.items()
+        if tokens
+        for rate in (valid.rate(name),)
+    )
+    total = Decimal(0)
+    for item in items:
+        total = EXACT.add(total, item.nano)
+    exact = EXACT.multiply(total, multiplier)
+    amount = whole_nano(exact)
+    return Charge(amount=amount, items=items, multiplier=multiplier, capped=exact > MOST_NANO)
+
+
+def whole_nano(exact: Decimal) -> int:
+    """Rounded down (D17), and never more than MOST_NANO."""
+    return int(min(exact, Decimal(MOST_NANO)))

@@ -1,0 +1,120 @@
+"""What a reply used: the provider's own count, or an estimate from the sizes of what went by; nothing is kept (T40)."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from monoize.money.classes import credible
+from monoize.money.estimate import Produced, produced
+from monoize.money.weigh import letters
+from monoize.urp import (
+    ArgumentsDelta,
+    Audio,
+    Base64,
+    CitationDelta,
+    Delta,
+    EncryptedDelta,
+    Image,
+    MediaDelta,
+    Part,
+    PartDelta,
+    PartStart,
+    ReasoningDelta,
+    RefusalDelta,
+    ResponseDone,
+    ResponseStart,
+    SealDelta,
+    TextDelta,
+    ToolCall,
+    UrpRequest,
+    UrpResponse,
+    UrpStreamEvent,
+    Usage,
+    unfold,
+)
+
+__all__ = ["Meter", "Metered", "metered"]
+
+_IMAGE_TOKENS = 1290  # a drawn picture of the models that count them
+_AUDIO_LETTERS_PER_TOKEN = 3000  # base64 of 24 kHz, 16 bit, twenty tokens a second
+
+
+class Metered(msgspec.Struct, frozen=True, kw_only=True):
+    usage: Usage  # credible: its counts fit into a table
+    estimated: bool
+
+
+class Meter:
+    """Sees the events of one stream; may be asked at any time, also when the caller has hung up."""
+
+    def __init__(self) -> None:
+        self._known: Usage | None = None  # before the first word
+        self._counted: Usage | None = None  # at the end
+        self._text = 0
+        self._reasoning = 0
+        self._images = 0
+        self._audio = 0  # letters of base64
+
+    def add(self, event: UrpStreamEvent) -> None:
+        match event:
+            case Delta():
+                self._add_delta(event.delta)
+            case PartStart():
+                self._add_part(event.part)
+            case ResponseStart():
+                self._known = event.usage
+            case ResponseDone():
+                self._counted = event.usage
+            case _:
+                pass
+
+    def read(self, request: UrpRequest) -> Metered:
+        """The provider's count holds; none at all, or zeros beside an answer, is replaced by an estimate."""
+        out = Produced(
+            text=self._text,
+            reasoning=self._reasoning,
+            audio=-(-self._audio // _AUDIO_LETTERS_PER_TOKEN),
+            image=self._images * _IMAGE_TOKENS,
+        )
+        counted = self._counted
+        if counted is not None and (counted.input_tokens or counted.output_tokens or not out):
+            return Metered(usage=credible(counted), estimated=False)
+        estimate = produced(request, out, self._known)
+        return Metered(usage=credible(estimate), estimated=True)
+
+    def _add_part(self, part: Part) -> None:
+        match part:
+            case ToolCall():
+                self._text += letters(part.name) + letters(part.arguments)
+            case Image():
+                self._images += 1
+            case Audio(media=Base64(data=data)):
+                self._audio += len(data)
+            case _:
+                pass
+
+    def _add_delta(self, delta: PartDelta) -> None:
+        match delta:
+            case TextDelta() | RefusalDelta():
+                self._text += letters(delta.content)
+            case ArgumentsDelta():
+                self._text += letters(delta.arguments)
+            case ReasoningDelta():
+                self._reasoning += letters(delta.content)
+            case MediaDelta():
+                self._audio += len(delta.data)
+                self._text += letters(delta.transcript or "")
+            case CitationDelta() | SealDelta() | EncryptedDelta():
+                pass  # not the model's words
+            case _:
+                assert_never(delta)
+
+
+def metered(response: UrpResponse, request: UrpRequest) -> Metered:
+    """The same for a whole reply."""
+    meter = Meter()
+    for event in unfold(response):
+        meter.add(event)
+    return meter.read(request)

@@ -1,0 +1,131 @@
+"""How much a request holds, seen from outside: letters by their kind, and media; no tokenizer, microseconds."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator
+from typing import Any, assert_never
+
+import msgspec
+
+from monoize import wirejson
+from monoize.urp import (
+    Audio,
+    Base64,
+    File,
+    Image,
+    JsonSchemaFormat,
+    Media,
+    Part,
+    ProviderItem,
+    Reasoning,
+    ReasoningEncrypted,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+    UrpRequest,
+)
+
+__all__ = ["Load", "letters", "weigh"]
+
+_PROSE = (string.ascii_letters + " ").encode()
+_ASCII = bytes(range(128))
+
+# One token of a file is about so many of its bytes; the first prefix that fits.
+_BYTES_PER_TOKEN = (
+    ("text/", 3),
+    ("application/json", 3),
+    ("application/xml", 3),
+    ("audio/", 250),  # 32 tokens a second, 64 kbit/s
+    ("video/", 500),
+    ("", 20),  # PDF: a page of 40 kB is read as 2,000 tokens
+)
+_SMALLEST_FILE = 3000  # tokens: two pages; also of a file that lies elsewhere
+
+
+class Load(msgspec.Struct):
+    """What was weighed, so far."""
+
+    prose: int = 0  # ASCII letters and blanks, which share tokens
+    dense: int = 0  # other ASCII: digits, signs, line ends
+    wide: int = 0  # bytes of everything else
+    text: int = 0  # all bytes
+    messages: int = 0
+    images: int = 0
+    audio: int = 0  # tokens
+    files: int = 0  # tokens
+    tools: int = 0
+    provider_tools: int = 0  # run by the provider, who reads their results as input
+
+    def add(self, text: str | bytes) -> None:
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+        rest = data.translate(None, _PROSE)
+        wide = 0 if rest.isascii() else len(rest.translate(None, _ASCII))
+        indents = data.count(b"  ") * 7 // 4  # long runs of blanks are few tokens
+        self.prose += len(data) - len(rest) - indents
+        self.dense += len(rest) - wide
+        self.wide += wide
+        self.text += len(data)
+
+
+def letters(text: str) -> int:
+    """Bytes of a text."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def weigh(request: UrpRequest) -> Load:
+    load = Load(messages=len(request.messages))
+    for message in request.messages:
+        for part in message.parts:
+            _add_part(load, part)
+    for text in _definitions(request):
+        load.add(text)
+    for tool in request.tools or ():
+        load.tools += 1
+        load.provider_tools += tool.kind == "provider"
+    return load
+
+
+def _definitions(request: UrpRequest) -> Iterator[bytes]:
+    for tool in request.tools or ():
+        yield wirejson.dumps([tool.name, tool.description, tool.parameters, tool.body])
+    if isinstance(request.response_format, JsonSchemaFormat):
+        yield wirejson.dumps(request.response_format.schema)
+
+
+def _add_part(load: Load, part: Part) -> None:
+    match part:
+        case Text() | Reasoning() | Refusal():
+            load.add(part.content)
+        case ToolCall():
+            load.add(part.name)
+            load.add(part.arguments)
+        case ToolResult():
+            pass  # its content is the parts beside it
+        case Image():
+            load.images += 1
+        case Audio():
+            load.audio += _file_tokens(part.media)
+            load.add(part.transcript or "")
+        case File():
+            load.files += _file_tokens(part.media)
+        case ProviderItem():
+            load.add(_json(part.body))
+        case ReasoningEncrypted():
+            load.add(_json(part.data))
+        case _:
+            assert_never(part)
+
+
+def _json(value: Any) -> str | bytes:
+    return value if isinstance(value, str) else wirejson.dumps(value)
+
+
+def _file_tokens(media: Media | None) -> int:
+    if not isinstance(media, Base64):
+        return _SMALLEST_FILE
+    size = len(media.data) * 3 // 4
+    kind = media.media_type.lower()
+    per_token = next(per for prefix, per in _BYTES_PER_TOKEN if kind.startswith(prefix))
+    return max(size // per_token, _SMALLEST_FILE)

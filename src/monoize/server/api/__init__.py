@@ -1,0 +1,1 @@
+"""The management API: one table of endpoints, one file for each group of them."""
