@@ -209,9 +209,7 @@ class LogSettings(_Section, frozen=True, kw_only=True):
 class TuningSettings(_Section, frozen=True, kw_only=True):
     ledger: LedgerSettings = LedgerSettings()
     logs: LogSettings = LogSettings()
-    prices: Mapping[
-        str, Mapping[str, Exact]
-    ] = {}  # model or glob -> USD per million tokens by class
+    prices: Mapping[str, Mapping[str, Any]] = {}  # by model or glob (docs/money.md)
     reasoning_suffix_map: Mapping[str, str] = {}  # suffix of a model name -> effort (MSUF-3)
     health: HealthSettings = HealthSettings()
 
