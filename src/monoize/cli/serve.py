@@ -13,6 +13,7 @@ from monoize.errors import ConfigError
 from monoize.server import worker
 from monoize.server.state import chat_engines
 from monoize.settings import Settings
+from monoize.telemetry import logs
 
 __all__ = ["serve"]
 
@@ -29,17 +30,14 @@ def serve(
     workers: Annotated[int, Parameter(help="processes that share the port")] = 1,
 ) -> int:
     """Run the gateway until SIGTERM or Ctrl-C; streams that still run are drained."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    logs.configure()
     try:
         place = worker.Place(config=config, host=host, port=port)
         settings = worker.settings_for(place)
     except ConfigError as error:
         print(f"monoize: {error.message}", file=sys.stderr)
         return 1
+    worker.configure_logs(settings)
     problem = worker.address_problem(settings.server)
     if problem is not None:
         print(f"monoize: {problem}", file=sys.stderr)

@@ -28,10 +28,14 @@ class Ticket(ABC):
     """One admitted call. Whoever got it settles it, in every case; the first time counts."""
 
     headers: Mapping[str, str] = {}  # what the caller is told about its limits
+    captures: bool = False  # whether `keep` wants to know what the caller was sent
 
     @abstractmethod
     async def settle(self, ending: Ending) -> None:
         """Returns when the charge is safe; never raises because of the store."""
+
+    def keep(self, reply: bytes) -> None:  # noqa: B027 - most keep nothing
+        """What the caller was sent, after the end."""
 
 
 class Admission(ABC):

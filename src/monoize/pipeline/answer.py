@@ -41,6 +41,8 @@ async def _unary(
         named = with_model(text, caller.model_paths, call.requested_model)
         body = named.encode("utf-8", "surrogatepass")
     await ticket.settle(Ending(status="success", meter=received.meter))
+    if ticket.captures:
+        ticket.keep(body)
     headers = {**reply_headers(call, kit, trace, trace.response_losses), **ticket.headers}
     return Answer(status=200, content_type="application/json", headers=headers, body=body)
 

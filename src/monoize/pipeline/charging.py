@@ -23,16 +23,24 @@ from monoize.pipeline.admission import Admission, Ending, Ticket
 from monoize.pipeline.call import Call, Incoming, Trace
 from monoize.routing.catalog import Catalog, channels_of, upstream_name
 from monoize.settings import ModelSettings, ProviderSettings
+from monoize.store.capture_writer import CaptureWriter
 from monoize.store.journal import Closing, Journal, Opening
 from monoize.urp import Usage
 
-__all__ = ["LedgerAdmission"]
+__all__ = ["Captures", "LedgerAdmission"]
 
 log = logging.getLogger("monoize.ledger")
 
 ANONYMOUS = "anonymous"  # the key of a gateway without keys
 _SUCCESS = 200
 _CALLER_LEFT = 499
+
+
+class Captures(msgspec.Struct, frozen=True):
+    """Where bodies are kept for keys that ask for it."""
+
+    writer: CaptureWriter
+    longest: int  # bytes of one exchange
 
 
 class LedgerAdmission(Admission):
@@ -47,6 +55,7 @@ class LedgerAdmission(Admission):
         clock: Clock,
         *,
         output_cap: int,
+        captures: Captures | None = None,
     ) -> None:
         self.journal = journal
         self.limiter = limiter
@@ -54,6 +63,7 @@ class LedgerAdmission(Admission):
         self.catalog = catalog
         self.clock = clock
         self.output_cap = output_cap
+        self.captures = captures
 
     @override
     async def admit(self, call: Call, trace: Trace) -> Ticket:
@@ -178,12 +188,31 @@ class _LedgerTicket(Ticket):
         self._trace = trace
         self._grant = grant
         self._is_open = True
+        self._ended_well = False
+        self.captures = desk.captures is not None and self._capture != "off"
+
+    @property
+    def _capture(self) -> str:
+        return self._call.incoming.caller.policy.capture
+
+    @override
+    def keep(self, reply: bytes) -> None:
+        captures, incoming = self._desk.captures, self._call.incoming
+        if captures is None or (self._capture == "abnormal" and self._ended_well):
+            return
+        body = {
+            "headers": dict(incoming.headers),
+            "request": incoming.wire,
+            "reply": reply[: captures.longest].decode("utf-8", "replace"),
+        }
+        captures.writer.keep(incoming.request_id, body, captures.longest)
 
     @override
     async def settle(self, ending: Ending) -> None:
         if not self._is_open:
             return
         self._is_open = False
+        self._ended_well = ending.status == "success"
         metered = self._metered(ending)
         bill, priced, multiplier = self._bill(metered)
         closing = Closing(

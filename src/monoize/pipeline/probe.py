@@ -18,7 +18,7 @@ from monoize.routing.prober import Probe, due, started
 from monoize.routing.verdict import Verdict, judged
 from monoize.urp import Message, Role, Text, UrpRequest
 
-__all__ = ["Prober"]
+__all__ = ["Prober", "asked"]
 
 log = logging.getLogger("monoize.health")
 
@@ -78,6 +78,18 @@ async def probed(probe: Probe, kit: Kit) -> None:
         log.info("channel %s answered its probe", name)
     finally:
         permit.settle(Outcome.NEUTRAL, kit.clock.monotonic())
+        await attempt.close()
+
+
+async def asked(probe: Probe, kit: Kit, seconds: float) -> None:
+    """Send a probe because somebody wants to know; MonoizeError: why it got no answer. Health is left alone."""
+    candidate = Candidate(
+        provider=probe.provider, channel=probe.channel, upstream_model=probe.upstream_model
+    )
+    attempt = Attempt(_call(probe, kit), candidate, kit, Trace())
+    try:
+        await _in_time(attempt, seconds)
+    finally:
         await attempt.close()
 
 

@@ -30,6 +30,8 @@ async def run(incoming: Incoming, kit: Kit, trace: Trace) -> Answer:
         return await answered(call, received, kit, trace, ticket)  # 11
     except MonoizeError as error:
         await ticket.settle(Ending(status="error", error=error))
+        if ticket.captures:
+            ticket.keep(error.message.encode())
         error.headers.update({**reply_headers(call, kit, trace, Losses()), **ticket.headers})
         raise
     except BaseException:  # the caller left, or a defect: nothing stays reserved

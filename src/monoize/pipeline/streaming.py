@@ -17,6 +17,8 @@ from monoize.urp import Error, Frame, Losses, ResponseDone
 
 log = logging.getLogger("monoize.pipeline")
 
+_NOTED_BYTES = 1024**2  # of a stream whose key keeps replies
+
 __all__ = ["StreamBody", "abandon"]
 
 
@@ -57,19 +59,30 @@ class StreamBody:
         self._silence = silence
         self._unsaid = unsaid  # losses that the reply's headers went out too early to name
         self._ticket = ticket
+        self._sent: list[bytes] = []
         self._reading = self._read()
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._reading
+        return self._reading if self._ticket is None or not self._ticket.captures else self._noted()
+
+    async def _noted(self) -> AsyncGenerator[bytes, None]:
+        """The same, for a key whose replies are kept; what is beyond the bound is cut off there."""
+        size = 0
+        async for chunk in self._reading:
+            if size < _NOTED_BYTES:
+                self._sent.append(chunk)
+                size += len(chunk)
+            yield chunk
 
     async def aclose(self) -> None:
         try:
             await self._reading.aclose()
             await abandon(self._opening)
         finally:
-            await self._settle(
-                "cancelled"
-            )  # unless it was settled before: what came is charged (T18)
+            # Unless it was settled before: what had come is charged (T18).
+            await self._settle("cancelled")
+            if self._ticket is not None and self._ticket.captures:
+                self._ticket.keep(b"".join(self._sent))
 
     async def _read(self) -> AsyncGenerator[bytes, None]:
         encoder, writer = self._encoder, self._writer

@@ -12,7 +12,7 @@ from monoize.routing.catalog import channels_of, model_row, upstream_name
 from monoize.routing.health import HealthBoard
 from monoize.settings import ChannelSettings, ProviderSettings
 
-__all__ = ["Probe", "due", "started"]
+__all__ = ["Probe", "due", "probe_of", "started"]
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +41,20 @@ def due(providers: Iterable[ProviderSettings], board: HealthBoard, now: float) -
                         )
                     )
     return probes
+
+
+def probe_of(
+    provider: ProviderSettings,
+    channel: ChannelSettings,
+    board: HealthBoard,
+    model: str | None = None,
+) -> Probe | None:
+    """What to ask a channel, whatever its health; None: nobody says which model it has."""
+    model = model or _model_to_ask(provider, board.limits(provider, channel), board)
+    if model is None:
+        return None
+    upstream = _upstream_name(provider, model)
+    return Probe(provider=provider, channel=channel, model=model, upstream_model=upstream)
 
 
 def started(probe: Probe, board: HealthBoard, now: float) -> Permit | None:

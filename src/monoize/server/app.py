@@ -17,6 +17,7 @@ from monoize.errors import InvalidRequest, MethodNotAllowed, MonoizeError, NotFo
 from monoize.pipeline.call import Answer
 from monoize.protocol import protocol
 from monoize.server import health, model_calls, models, tools
+from monoize.server.api import door as api
 from monoize.server.house import House
 from monoize.server.http import CallerGone, HttpRequest, Receive, Send, json_answer, send_answer
 from monoize.settings import LimitSettings
@@ -55,7 +56,6 @@ ROUTES = (
     _route("GET", "/v1beta/models", models.gemini_models),
     _route("GET", r"/v1beta/models/(?P<name>.+)", models.gemini_model),
     _route("POST", "/v1/translate", tools.translate),
-    _route("GET", "/api/health/channels", health.channels),
     _route("GET", "/metrics", health.metrics),
     _route("GET", "/healthz", tools.alive, needs_key=False),
     _route("GET", "/readyz", tools.ready, needs_key=False),
@@ -131,6 +131,8 @@ class App:
             forwarded = request.headers.get("x-forwarded-for", "")
             address = state.proxies.caller_address(request.address, forwarded)
             request = msgspec.structs.replace(request, address=address)
+            if api.serves(request.path):
+                return await api.answered(request, state, self.house)
             route, names = _found(request)
             if route.needs_key:
                 caller = await state.access.caller_of(request.headers, request.address)
@@ -180,13 +182,18 @@ def _found(request: HttpRequest) -> tuple[Route, dict[str, str]]:
         if match:
             others.append(route.method)
     if others:
-        raise MethodNotAllowed(f"{request.path} takes {', '.join(others)}, not {request.method}")
+        takes = ", ".join(dict.fromkeys(others))
+        refused = MethodNotAllowed(f"{request.path} takes {takes}, not {request.method}")
+        refused.headers["allow"] = takes
+        raise refused
     raise NotFound(f"there is nothing at {request.path}")
 
 
 def _dialect(request: HttpRequest) -> str:
     """Whose errors a caller of this path reads (D18)."""
     path = request.path
+    if api.serves(path):
+        return "chat_completion"
     if path.startswith("/v1beta/") or ":" in path.rpartition("/")[2]:
         return "gemini"
     if path.startswith("/v1/messages") or "anthropic-version" in request.headers:

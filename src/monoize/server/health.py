@@ -1,20 +1,13 @@
-"""How the channels are: for people and scripts as JSON, for Prometheus as metrics."""
+"""How the channels are, as metrics for Prometheus."""
 
 from __future__ import annotations
 
-import msgspec
-
 from monoize.pipeline.call import Answer
 from monoize.routing.health import ChannelHealth
-from monoize.server.http import HttpRequest, json_answer
+from monoize.server.http import HttpRequest
 from monoize.server.state import State
 
-__all__ = ["channels", "metrics"]
-
-
-async def channels(request: HttpRequest, state: State) -> Answer:
-    del request
-    return json_answer({"channels": msgspec.to_builtins(_rows(state))})
+__all__ = ["metrics"]
 
 
 async def metrics(request: HttpRequest, state: State) -> Answer:

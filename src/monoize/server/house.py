@@ -25,8 +25,10 @@ from monoize.server.keyring import Keyring
 from monoize.server.state import Lasting, State, Stored, build, chat_engines
 from monoize.settings import Settings
 from monoize.store import keys, vault
+from monoize.store.capture_writer import CaptureWriter
 from monoize.store.database import Database
 from monoize.store.journal import Journal, JournalLimits
+from monoize.store.retention import Retention
 from monoize.store.vault import Vault
 from monoize.upstream.aiohttp_client import AiohttpClient
 from monoize.upstream.engine_client import EngineClient
@@ -37,6 +39,8 @@ __all__ = ["House"]
 log = logging.getLogger("monoize.server")
 
 _LOOK_SECONDS = 1.0  # between two looks at the config file and the database's revision
+_SWEEP_SECONDS = 60.0  # between two looks for rows that are too old
+_BETWEEN_STEPS_SECONDS = 0.05
 _USED_SECONDS = 30.0  # between two times that "last used" is written
 
 
@@ -61,6 +65,7 @@ class House:
         self._tasks: list[asyncio.Task[None]] = []
         self._lasting: Lasting | None = None
         self._state: State | None = None
+        self._refreshing = asyncio.Lock()
 
     @property
     def state(self) -> State:
@@ -80,6 +85,11 @@ class House:
             asyncio.create_task(self._watch(), name="watching the configuration"),
             asyncio.create_task(asyncio.to_thread(public.load), name="reading public prices"),
         ]
+        if self._lasting.capture_writer is not None:
+            self._tasks += [
+                asyncio.create_task(self._lasting.capture_writer.run(), name="keeping bodies"),
+                asyncio.create_task(self._sweep(), name="forgetting old rows"),
+            ]
         await self._start_engines(self._state)
 
     async def aclose(self) -> None:
@@ -93,6 +103,8 @@ class House:
         await lasting.client.aclose()
         await lasting.engine_client.aclose()
         await self._write_used(lasting)
+        if lasting.capture_writer is not None:
+            await lasting.capture_writer.drain()
         if lasting.journal is not None:
             await lasting.journal.aclose()
         await lasting.limiter.aclose()
@@ -140,7 +152,12 @@ class House:
             log.warning("%s requests of an earlier run were settled at their estimate", settled)
         ring = Keyring(database, safe, lasting.clock, grace_seconds=ledger.grace_seconds)
         return msgspec.structs.replace(
-            lasting, database=database, vault=safe, journal=journal, keyring=ring
+            lasting,
+            database=database,
+            vault=safe,
+            journal=journal,
+            keyring=ring,
+            capture_writer=CaptureWriter(database, lasting.clock),
         )
 
     async def _limiter(self, settings: Settings) -> Limiter:
@@ -167,6 +184,10 @@ class House:
 
     async def refresh(self) -> bool:
         """Take over what changed in the file or in the database; a bad file keeps what was (T46)."""
+        async with self._refreshing:  # an older look must not overtake a newer one
+            return await self._refreshed()
+
+    async def _refreshed(self) -> bool:
         lasting, settings, is_new = self._lasting, self._settings, False
         if lasting is None:
             return False
@@ -205,6 +226,21 @@ class House:
                 pass  # it will be seen when it is back
             except Exception:  # the outermost loop of a task: the next look may go well
                 log.exception("looking for changes failed")
+
+    async def _sweep(self) -> None:
+        """A little at a time, so that requests do not notice."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            more = True
+            while more and self._lasting is not None and self._lasting.database is not None:
+                logs, now = self._settings.settings.logs, round(self._lasting.clock.now() * 1000)
+                keep = Retention(keep_days=logs.keep_days, keep_rows=logs.keep_rows)
+                try:
+                    swept = await self._lasting.database.write(partial(keep.sweep, now=now))
+                except DatabaseAway:
+                    break
+                more = swept.more
+                await asyncio.sleep(_BETWEEN_STEPS_SECONDS)
 
     async def _read_store(self, lasting: Lasting) -> bool:
         """Whether the database has another revision than the one that is in use."""

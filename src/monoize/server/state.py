@@ -15,7 +15,7 @@ from monoize.engine import ChatEngine, EngineSetup, engines
 from monoize.limiter import Limiter
 from monoize.money.book import PriceBook
 from monoize.pipeline.admission import Admission, OpenDoor
-from monoize.pipeline.charging import LedgerAdmission
+from monoize.pipeline.charging import Captures, LedgerAdmission
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.rulebook import overrides, rulebook
 from monoize.routing.affinity import Affinity
@@ -28,6 +28,7 @@ from monoize.server.proxies import TrustedProxies
 from monoize.settings import ProviderSettings, Settings
 from monoize.store import keys, prices, providers
 from monoize.store import settings as stored_settings
+from monoize.store.capture_writer import CaptureWriter
 from monoize.store.database import Database
 from monoize.store.journal import Journal
 from monoize.store.vault import Vault
@@ -60,6 +61,7 @@ class Lasting(msgspec.Struct, frozen=True, kw_only=True):
     vault: Vault | None = None
     journal: Journal | None = None
     keyring: Keyring | None = None
+    capture_writer: CaptureWriter | None = None
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +92,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """One configuration. A request keeps the one that it began with."""
 
     settings: Settings
+    own_settings: Settings  # of the file alone: what the database added is not in it
     access: Access
     proxies: TrustedProxies
     kit: Kit
@@ -118,6 +121,7 @@ def chat_engines(options: Mapping[str, Mapping[str, Any]]) -> dict[str, ChatEngi
 def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
     """The file's providers come first and win over the database's of the same id; so do its prices (docs/store.md)."""
     server, tuning = settings.server, settings.settings
+    own_settings = settings
     own = {provider.id for provider in settings.providers}
     others = tuple(provider for provider in stored.providers if provider.id not in own)
     settings = msgspec.structs.replace(settings, providers=(*settings.providers, *others))
@@ -126,6 +130,7 @@ def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
     suffixes = stored.settings.get("reasoning_suffix_map")
     return State(
         settings=settings,
+        own_settings=own_settings,
         access=Access(server, settings.keys, rules.keys, lasting.keyring, has_keys=stored.has_keys),
         proxies=TrustedProxies(server.trusted_proxies),
         lasting=lasting,
@@ -162,4 +167,7 @@ def _admission(settings: Settings, stored: Stored, lasting: Lasting, catalog: Ca
         catalog,
         lasting.clock,
         output_cap=settings.settings.ledger.output_cap_tokens,
+        captures=None
+        if lasting.capture_writer is None
+        else Captures(lasting.capture_writer, settings.settings.logs.capture_bytes),
     )

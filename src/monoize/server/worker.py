@@ -18,6 +18,7 @@ from monoize.server.app import App
 from monoize.server.house import House
 from monoize.server.state import DATA, chat_engines
 from monoize.settings import ServerSettings, Settings, load
+from monoize.telemetry import logs, scrub
 
 __all__ = ["Place", "address_problem", "create", "run", "settings_for", "welcome"]
 
@@ -103,7 +104,15 @@ def create() -> App:
         host=told["host"],
         port=told["port"],
     )
+    settings = settings_for(place)
+    configure_logs(settings)
     return application(place)
+
+
+def configure_logs(settings: Settings) -> None:
+    """The program's own log, without the secrets that the settings hold."""
+    scrub.register(*scrub.secrets_of(settings))
+    logs.configure(settings.settings.logs.format)
 
 
 def application(place: Place) -> App:

@@ -166,9 +166,7 @@ ledger = Table(
 request_logs = Table(
     "request_logs",
     METADATA,
-    Column(
-        "id", _Serial, primary_key=True, autoincrement=True
-    ),  # in order of arrival: pages go by it
+    Column("id", _Serial, primary_key=True, autoincrement=True),  # in order of arrival
     Column("request_id", _Id, nullable=False, unique=True),
     Column("status", String(16), nullable=False),  # pending, success, error, cancelled, interrupted
     Column("created_at", _Moment, nullable=False),
@@ -203,11 +201,14 @@ request_logs = Table(
     Column("duration_ms", BigInteger),
     Column("overhead_ms", BigInteger),
     Column("losses", JSON),
-    Index("request_logs_key", "key_id", "id"),
-    Index("request_logs_user", "user_id", "id"),
-    Index("request_logs_model", "requested_model", "id"),
-    Index("request_logs_provider", "provider", "id"),
-    Index("request_logs_status", "status", "id"),
+    # Each filter that can be rare, then the order of pages: store/log_walk.py.
+    Index("request_logs_key", "key_id", "created_at", "id"),
+    Index("request_logs_user", "user_id", "created_at", "id"),
+    Index("request_logs_username", "username", "created_at", "id"),
+    Index("request_logs_model", "requested_model", "created_at", "id"),
+    Index("request_logs_provider", "provider", "created_at", "id"),
+    Index("request_logs_channel", "channel", "created_at", "id"),
+    Index("request_logs_status", "status", "created_at", "id"),
     Index("request_logs_created", "created_at", "id"),
 )
 

@@ -1,0 +1,1 @@
+"""Limiters: one for a single process, one for many replicas."""

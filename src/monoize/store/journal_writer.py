@@ -1,0 +1,347 @@
+"""The one task that writes the ledger: takes what waits, writes it in one transaction, tells those who wait.
+
+While the database is away it keeps everything in order in memory and tries again; see outage.py for who may begin then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeAlias, assert_never
+
+import msgspec
+from sqlalchemy import Connection
+
+from monoize.clock import Clock
+from monoize.errors import DatabaseAway, MonoizeError
+from monoize.store import journal_rows
+from monoize.store.books import Books, Closing, Reservation
+from monoize.store.database import Database
+from monoize.store.journal_batch import Batch, Entry, Written, log_changes, write
+from monoize.store.journal_operation import Note, Operation, admitted, barer, withdrawn
+from monoize.store.live import Live
+from monoize.store.outage import Outage
+
+__all__ = ["BEAT_SECONDS", "JournalLimits", "Signature", "Sleep", "Writer"]
+
+log = logging.getLogger("monoize.ledger")
+
+BEAT_SECONDS = 5.0
+_FIRST_PAUSE = 0.1  # seconds before the database is tried again; doubled each time
+_LONGEST_PAUSE = 5.0
+
+Sleep = Callable[[float], Awaitable[None]]
+_Left: TypeAlias = tuple[Sequence[Operation], DatabaseAway]
+
+
+class JournalLimits(msgspec.Struct, frozen=True, kw_only=True):
+    queue: int = 10_000  # requests that wait for the database; more wait for a place
+    batch: int = 256  # in one transaction
+    grace_seconds: float = 300.0  # of work without the database
+    spool: int = 10_000  # entries kept in memory while the database is away, closings beside them
+    notes: int = 10_000  # rows of refused requests that wait; more are dropped and counted
+    known: int = 30_000  # counters, and accounts, remembered for a time without the database
+    watched: int = 1_000  # rows that wait for each watcher of the live log
+    drain_seconds: float = 10.0  # at the end
+
+
+class Signature(msgspec.Struct, frozen=True, kw_only=True):
+    """Which process writes."""
+
+    instance: str
+    host: str
+    pid: int
+
+
+class Writer:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        signature: Signature,
+        limits: JournalLimits,
+        sleep: Sleep,
+    ) -> None:
+        self.live = Live(limits.watched)
+        self.queue: deque[Operation] = deque()
+        self.open: dict[str, Entry] = {}  # reservations of this process
+        self.outage: Outage | None = None
+        self._database = database
+        self._clock = clock
+        self._signature = signature
+        self._limits = limits
+        self._sleep = sleep
+        self._known = Books(limit=limits.known)
+        self._beaten: float | None = None
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._is_stopped = False
+        self._under_way = 0  # in the transaction that runs now
+
+    @property
+    def waiting(self) -> int:
+        """Operations that are not written yet."""
+        return len(self.queue) + self._under_way
+
+    # --- putting in ---
+
+    async def room(self) -> None:
+        """Wait while too many wait already; a database that is away keeps nobody waiting."""
+        while self._is_full and self.outage is None and not self._is_stopped:
+            self._room.clear()
+            await self._room.wait()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self.queue) >= self._limits.queue
+
+    def put_opening(self, entry: Entry) -> Operation:
+        if self._is_stopped:
+            raise DatabaseAway("the gateway is about to end")
+        if self.outage is None:
+            return self._put(Operation(entry))
+        self.outage.check_time(self._clock.monotonic())
+        if len(self.queue) >= self._limits.spool:
+            raise DatabaseAway("the database is away and too much waits for it; try again later")
+        self.outage.admit(entry)
+        operation = self._put(Operation(admitted(entry)))
+        self._accepted(operation, entry)
+        return operation
+
+    def put_closing(self, closing: Closing) -> Operation:
+        """There is always room for it: no more can come than were opened."""
+        operation = self._put(Operation(closing))
+        if self.outage is not None:
+            self._closed_in_memory(operation, closing, self.outage)
+        return operation
+
+    def put_note(self, note: Note) -> Operation:
+        return self._put(Operation(note))
+
+    def abandon(self, operation: Operation) -> None:
+        """Whoever opened it has left: nothing was called, so it is closed again for nothing (T18)."""
+        operation.is_abandoned = True
+        entry = operation.what
+        if isinstance(entry, Entry) and operation.done.done() and not operation.done.exception():
+            self.put_closing(withdrawn(entry))
+
+    def nudge(self) -> None:
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Nothing new begins; `run` ends when everything is written."""
+        self._is_stopped = True
+        self._wake.set()
+        self._room.set()
+
+    def _put(self, operation: Operation) -> Operation:
+        self.queue.append(operation)
+        self._wake.set()
+        return operation
+
+    # --- writing ---
+
+    async def run(self) -> None:
+        pause = _FIRST_PAUSE
+        while self.queue or not self._is_stopped:
+            if not self.queue and not (self.open and self._is_beat_due):
+                await self._wake.wait()
+                self._wake.clear()
+            elif await self._write_some():
+                pause = _FIRST_PAUSE
+                self._room.set()
+            else:
+                await self._sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _write_some(self) -> bool:
+        """One batch; False: the database is away."""
+        count = min(len(self.queue), self._limits.batch)
+        some = [self.queue.popleft() for _ in range(count)]
+        self._under_way = count
+        try:
+            left = await self._unwritten(some)
+        except asyncio.CancelledError:
+            self.queue.extendleft(reversed(some))
+            raise
+        finally:
+            self._under_way = 0
+        if left is None:
+            return True
+        self._went_away(*left)
+        return False
+
+    async def _unwritten(self, some: Sequence[Operation]) -> _Left | None:
+        """Write them; None, or those that are left because the database is away."""
+        beats = self._is_beat_due
+        work = partial(self._work, batch=self._batch(some), beats=beats)
+        try:
+            written = await self._database.write(work)
+        except DatabaseAway as error:
+            for operation in some:
+                operation.again = True
+            return some, error
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is one operation's
+            return await self._unwritten_alone(some, error)
+        if beats:
+            self._beaten = self._clock.monotonic()
+        self._came_back()
+        self._finish(some, written)
+        return None
+
+    async def _unwritten_alone(self, some: Sequence[Operation], error: Exception) -> _Left | None:
+        """One of them is at fault; the others shall not suffer for it."""
+        if not some:
+            log.error("the heartbeat of this process cannot be written", exc_info=error)
+            self._beaten = self._clock.monotonic()  # the next one is tried at its time
+        if len(some) != 1:
+            for index, operation in enumerate(some):
+                left = await self._unwritten([operation])
+                if left is not None:
+                    return some[index:], left[1]
+            return None
+        operation = some[0]
+        bare = barer(operation.what)
+        if bare is None or bare == operation.what:
+            log.error("an entry of the ledger cannot be written", exc_info=error)
+            operation.resolve(error)
+            return None
+        log.error("an entry of the ledger is written without its details", exc_info=error)
+        operation.what = bare
+        return await self._unwritten([operation])
+
+    def _work(self, connection: Connection, *, batch: Batch, beats: bool) -> Written:
+        if beats:
+            self.beat(connection)
+        return write(connection, batch)
+
+    def beat(self, connection: Connection) -> None:
+        """Say that this process lives; goes before everything else, so that locks come in one order."""
+        who = self._signature
+        journal_rows.saw(
+            connection, instance=who.instance, host=who.host, pid=who.pid, seen_at=self.now()
+        )
+
+    @property
+    def _is_beat_due(self) -> bool:
+        return self._beaten is None or self._clock.monotonic() - self._beaten >= BEAT_SECONDS
+
+    def now(self) -> int:
+        return int(self._clock.now() * 1000)
+
+    def _batch(self, some: Iterable[Operation]) -> Batch:
+        what = [operation.what for operation in some]
+        return Batch(
+            instance=self._signature.instance,
+            now=self.now(),
+            openings=[item for item in what if isinstance(item, Entry)],
+            closings=[item for item in what if isinstance(item, Closing)],
+            notes=[item.row for item in what if isinstance(item, Note)],
+            again=any(operation.again for operation in some),
+            doubtful=[
+                held for operation in some if operation.again for held in self._held(operation)
+            ],
+        )
+
+    def _held(self, operation: Operation) -> list[Reservation]:
+        """What an operation is about, as far as this process knows."""
+        what = operation.what
+        entry = self.open.get(what.request_id) if isinstance(what, Closing) else what
+        return [entry.reservation] if isinstance(entry, Entry) else []
+
+    # --- telling ---
+
+    def _finish(self, some: Iterable[Operation], written: Written) -> None:
+        for (key_id, window), counter in written.books.counters.items():
+            self._known.put_counter(key_id, window, counter)
+        for user_id, account in written.books.accounts.items():
+            self._known.put_account(user_id, account)
+        for operation in some:
+            match operation.what:
+                case Entry() as entry:
+                    refused = written.refusals.get(entry.opening.request_id)
+                    if refused is not None:
+                        operation.resolve(refused)
+                    elif not entry.admitted:
+                        self._accepted(operation, entry)
+                case Closing() as closing:
+                    found = closing.request_id in written.settled
+                    self._closed(closing, is_settled=found or operation.again)
+                    operation.resolve()
+                case Note(row):
+                    self.live.publish(row)
+                    operation.resolve()
+                case _:
+                    assert_never(operation.what)
+
+    def _accepted(self, operation: Operation, entry: Entry) -> None:
+        self.open[entry.opening.request_id] = entry
+        operation.resolve()
+        if operation.is_abandoned:
+            self.put_closing(withdrawn(entry))
+
+    def _closed(self, closing: Closing, *, is_settled: bool) -> None:
+        entry = self.open.pop(closing.request_id, None)
+        if not is_settled:
+            log.warning("request %s had been settled before", closing.request_id)
+        elif entry is not None:
+            self.live.publish(entry.log_row() | log_changes(closing))
+
+    # --- without the database ---
+
+    def _went_away(self, left: Sequence[Operation], error: DatabaseAway) -> None:
+        self.queue.extendleft(reversed(left))
+        if self.outage is not None:
+            return
+        log.error("%s; going on from memory for %g s", error, self._limits.grace_seconds)
+        self.outage = Outage(
+            self._known, self._clock.monotonic(), self.now(), self._limits.grace_seconds
+        )
+        waiting, self.queue = self.queue, deque()
+        for operation in waiting:
+            self._spool(operation, self.outage)
+        self._room.set()
+
+    def _spool(self, operation: Operation, outage: Outage) -> None:
+        """It waited when the database went away: decide now, write later."""
+        match operation.what:
+            case Entry(admitted=True) as entry:
+                outage.reserve(entry.reservation)
+                self.queue.append(operation)
+            case Entry() as entry:
+                self._spool_opening(operation, entry, outage)
+            case Closing() as closing:
+                self.queue.append(operation)
+                self._closed_in_memory(operation, closing, outage)
+            case Note():
+                self.queue.append(operation)
+            case _:
+                assert_never(operation.what)
+
+    def _spool_opening(self, operation: Operation, entry: Entry, outage: Outage) -> None:
+        try:
+            outage.admit(entry)
+        except MonoizeError as error:
+            operation.resolve(error)
+            if operation.again:  # should it be in the database after all, it is closed again
+                operation.what = withdrawn(entry)
+                self.queue.append(operation)
+        else:
+            operation.what = admitted(entry)
+            self.queue.append(operation)
+            self._accepted(operation, entry)
+
+    def _closed_in_memory(self, operation: Operation, closing: Closing, outage: Outage) -> None:
+        entry = self.open.get(closing.request_id)
+        if entry is not None:
+            outage.settle(entry.reservation, closing.charge)
+        operation.resolve()
+
+    def _came_back(self) -> None:
+        if self.outage is not None:
+            seconds = self._clock.monotonic() - self.outage.began
+            log.warning("the database is back after %.1f s; %d wait", seconds, len(self.queue))
+            self.outage = None

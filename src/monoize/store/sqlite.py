@@ -1,0 +1,198 @@
+"""SQLite: one thread writes, a few read; WAL lets them work at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import QueuePool
+from typing_extensions import override
+
+from monoize.errors import ConfigError, DatabaseAway, InvalidRequest
+from monoize.store import schema
+from monoize.store.database import (
+    ENGINE_OPTIONS,
+    UNSTORABLE,
+    Database,
+    Dialect,
+    Durability,
+    Work,
+)
+
+__all__ = ["SqliteDatabase"]
+
+T = TypeVar("T")
+
+_READERS = 4
+_BUSY_SECONDS = 5.0  # how long another process may hold the write lock
+_QUEUE_SECONDS = 5.0  # work that waited longer for its thread is not begun
+_QUEUE_LENGTH = 10_000
+_START_TRIES = 12  # of _BUSY_SECONDS each, while another process migrates
+
+# What says that the database is away; other codes are mistakes in a statement and pass.
+_AWAY = {
+    sqlite3.SQLITE_PERM: "access is denied",
+    sqlite3.SQLITE_BUSY: "another process holds its lock",
+    sqlite3.SQLITE_LOCKED: "a table is locked",
+    sqlite3.SQLITE_NOMEM: "there is no memory left",
+    sqlite3.SQLITE_READONLY: "it cannot be written to",
+    sqlite3.SQLITE_IOERR: "its disk failed",
+    sqlite3.SQLITE_CORRUPT: "its file is damaged",
+    sqlite3.SQLITE_FULL: "its disk is full",
+    sqlite3.SQLITE_CANTOPEN: "its file cannot be opened",
+    sqlite3.SQLITE_PROTOCOL: "its lock cannot be had",
+    sqlite3.SQLITE_NOTADB: "its file is not a database",
+}
+_TRANSIENT = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+
+
+class SqliteDatabase(Database):
+    dialect: ClassVar[Dialect] = "sqlite"
+
+    def __init__(self, file: Path, durability: Durability) -> None:
+        self._writer = _Lane(file, durability, 1, begin="BEGIN IMMEDIATE")
+        self._readers = _Lane(file, durability, _READERS, begin="BEGIN")
+
+    @classmethod
+    async def opened(cls, file: Path, durability: Durability) -> SqliteDatabase:
+        await asyncio.to_thread(_make_file, file)
+        database = cls(file, durability)
+        try:
+            await database._prepare()
+        except BaseException as error:
+            await database.aclose()
+            match error:
+                case _Away():
+                    raise ConfigError(f"database: {file}: {error.message}") from None
+                case ConfigError():
+                    raise ConfigError(f"{error.message} ({file})") from None
+                case _:
+                    raise
+        return database
+
+    async def _prepare(self) -> None:
+        # A database at head is not locked: a full disk or a running backup does not stop a start.
+        if await self._readers.run(schema.is_current):
+            return
+        for attempt in range(1, _START_TRIES + 1):
+            try:
+                await self._writer.run(schema.prepare)
+            except _Away as error:
+                if error.kind not in _TRANSIENT or attempt == _START_TRIES:
+                    raise
+            else:
+                return
+
+    @override
+    async def read(self, work: Work[T]) -> T:
+        return await self._readers.run(work)
+
+    @override
+    async def write(self, work: Work[T]) -> T:
+        return await self._writer.run(work)
+
+    @override
+    async def aclose(self) -> None:
+        await self._readers.aclose()
+        await self._writer.aclose()  # the last one folds the write-ahead log into the file
+
+
+class _Away(DatabaseAway):
+    def __init__(self, kind: int) -> None:
+        super().__init__(f"the database is away: {_AWAY[kind]}")
+        self.kind = kind
+
+
+class _Lane:
+    """An engine and the threads that use it."""
+
+    def __init__(self, file: Path, durability: Durability, threads: int, *, begin: str) -> None:
+        self._engine = _engine(file, durability, threads, begin)
+        self._threads = ThreadPoolExecutor(threads, "monoize-store")
+        self._waiting = 0
+        self._closed = False
+
+    async def run(self, work: Work[T]) -> T:
+        if self._closed:
+            raise DatabaseAway("the database is closed")
+        if self._waiting >= _QUEUE_LENGTH:
+            raise DatabaseAway("the database is away: too much waits for it")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._done, work, time.monotonic() + _QUEUE_SECONDS
+            )
+        finally:
+            self._waiting -= 1
+
+    def _done(self, work: Work[T], deadline: float) -> T:
+        if time.monotonic() > deadline:
+            raise DatabaseAway("the database is away: it does not keep up")
+        try:
+            with self._engine.begin() as connection:
+                return work(connection)
+        except DBAPIError as error:
+            raise _named(error, error.orig) from None
+        except sqlite3.Error as error:  # while a connection is made
+            raise _named(error, error) from None
+        except (UnicodeEncodeError, OverflowError):
+            raise InvalidRequest(UNSTORABLE) from None
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await asyncio.to_thread(self._threads.shutdown)
+            await asyncio.to_thread(self._engine.dispose)
+
+
+def _named(error: Exception, origin: BaseException | None) -> Exception:
+    kind = getattr(origin, "sqlite_errorcode", 0) & 0xFF  # the rest says more than we tell
+    return _Away(kind) if kind in _AWAY else error
+
+
+def _engine(file: Path, durability: Durability, connections: int, begin: str) -> Engine:
+    engine = create_engine(
+        URL.create("sqlite", database=str(file)),
+        poolclass=QueuePool,
+        pool_size=connections,
+        max_overflow=0,
+        connect_args={"timeout": _BUSY_SECONDS, "check_same_thread": False},
+        **ENGINE_OPTIONS,
+    )
+    pragmas = [
+        "PRAGMA journal_mode = WAL",
+        f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}",
+        "PRAGMA journal_size_limit = 67108864",
+        "PRAGMA temp_store = MEMORY",
+        f"PRAGMA query_only = {'OFF' if 'IMMEDIATE' in begin else 'ON'}",
+    ]
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, record: Any) -> None:
+        del record
+        connection.isolation_level = None  # the driver begins nothing by itself
+        for pragma in pragmas:
+            connection.execute(pragma).close()
+
+    @event.listens_for(engine, "begin")
+    def start(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def _make_file(file: Path) -> None:
+    """An empty file that only its owner may read; the write-ahead log gets the same mode."""
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise ConfigError(f"database: {file}: {error.strerror or error}") from None

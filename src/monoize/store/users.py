@@ -1,0 +1,188 @@
+"""Users: who owns keys, and what is left of a prepaid account."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, UnsetType
+from sqlalchemy import Connection, insert, select
+
+from monoize.account import Role, User
+from monoize.clock import IdSource
+from monoize.errors import Conflict, InvalidRequest, NotFound
+from monoize.store import audit, checks, settings, tables
+from monoize.store.paging import bounded
+from monoize.store.tables import users
+
+__all__ = ["adjust", "create", "delete", "find", "get", "page", "update"]
+
+_ROLES = ("admin", "user")
+_RESERVED = "_monoize_"  # users that the program itself may need
+_COLUMNS = [users.c[field.name] for field in msgspec.structs.fields(User)]
+
+
+def create(  # noqa: PLR0913 - a user has that many properties
+    connection: Connection,
+    *,
+    ids: IdSource,
+    username: str,
+    role: Role = "user",
+    enabled: bool = True,
+    balance: int | None = None,
+    actor: str,
+    now: int,
+) -> User:
+    """`balance` in nano-USD makes a prepaid account."""
+    user = User(
+        id=ids.new("user_"),
+        username=_username(username),
+        role=_role(role),
+        enabled=enabled,
+        balance=None if balance is None else _balance(balance),
+        created_at=now,
+        updated_at=now,
+    )
+    with checks.unique(connection, f"there is already a user {username!r}", "username"):
+        connection.execute(insert(users).values(msgspec.structs.asdict(user)))
+    if user.balance is not None:
+        _enter(connection, user.id, user.balance, user.balance, {"reason": "first balance"}, now)
+    detail = {"username": user.username, "role": role, "enabled": enabled, "balance": balance}
+    audit.record(connection, "user.create", user.id, detail, actor=actor, now=now)
+    settings.raise_revision(connection, now)
+    return user
+
+
+def get(connection: Connection, user_id: str, *, lock: bool = False) -> User:
+    """`lock`: on PostgreSQL nobody charges or changes this user until the transaction ends."""
+    query = select(*_COLUMNS).where(users.c.id == user_id)
+    row = connection.execute(query.with_for_update() if lock else query).mappings().first()
+    if row is None:
+        raise NotFound(f"there is no user {user_id!r}")
+    return User(**row)
+
+
+def find(connection: Connection, username: str) -> User | None:
+    row = (
+        connection.execute(select(*_COLUMNS).where(users.c.username == username)).mappings().first()
+    )
+    return None if row is None else User(**row)
+
+
+def page(connection: Connection, *, after: str | None = None, limit: int = 50) -> tuple[User, ...]:
+    """By id; the next page begins after the last id of this one."""
+    query = select(*_COLUMNS).order_by(users.c.id).limit(bounded(limit))
+    if after is not None:
+        query = query.where(users.c.id > after)
+    return tuple(User(**row) for row in connection.execute(query).mappings())
+
+
+def update(  # noqa: PLR0913 - a user has that many properties
+    connection: Connection,
+    user_id: str,
+    *,
+    username: str | UnsetType = UNSET,
+    role: Role | UnsetType = UNSET,
+    enabled: bool | UnsetType = UNSET,
+    balance: int | UnsetType | None = UNSET,
+    actor: str,
+    now: int,
+) -> User:
+    """Only what is given. A `balance` is set, not added; None ends prepayment."""
+    before = get(connection, user_id, lock=True)
+    given: dict[str, Any] = {}
+    if username is not UNSET:
+        given["username"] = _username(username) if username != before.username else username
+    if role is not UNSET:
+        given["role"] = _role(role)
+    if enabled is not UNSET:
+        given["enabled"] = enabled
+    if balance is not UNSET:
+        given["balance"] = None if balance is None else _balance(balance, before.reserved)
+    after = msgspec.structs.replace(before, **given)
+    changed = audit.changes(msgspec.structs.asdict(before), msgspec.structs.asdict(after))
+    if not changed:
+        return before
+    with checks.unique(connection, f"there is already a user {after.username!r}", "username"):
+        connection.execute(
+            sa.update(users).where(users.c.id == user_id).values(**given, updated_at=now)
+        )
+    if after.balance != before.balance:
+        delta = (after.balance or 0) - (before.balance or 0)
+        _enter(connection, user_id, delta, after.balance, {"reason": "balance set"}, now)
+    audit.record(connection, "user.update", user_id, changed, actor=actor, now=now)
+    settings.raise_revision(connection, now)
+    return msgspec.structs.replace(after, updated_at=now)
+
+
+def adjust(
+    connection: Connection, user_id: str, delta: int, actor: str, now: int, reason: str
+) -> User:
+    """Adds to (or takes from) a prepaid account; what requests under way hold reserved stays there."""
+    checks.amount(delta, "delta")
+    checks.text(reason, "reason", 1024)
+    before = get(connection, user_id, lock=True)
+    if before.balance is None:
+        raise Conflict(f"{before.username} is not prepaid: set a balance first", code="not_prepaid")
+    balance = _balance(before.balance + delta, before.reserved)
+    connection.execute(
+        sa.update(users).where(users.c.id == user_id).values(balance=balance, updated_at=now)
+    )
+    _enter(connection, user_id, delta, balance, {"reason": reason, "actor": actor}, now)
+    detail = {"delta": delta, "balance": balance, "reason": reason}
+    audit.record(connection, "user.adjust", user_id, detail, actor=actor, now=now)
+    settings.raise_revision(connection, now)
+    return msgspec.structs.replace(before, balance=balance, updated_at=now)
+
+
+def delete(connection: Connection, user_id: str, *, actor: str, now: int) -> None:
+    """With all keys; the ledger and the log keep what was."""
+    user = get(connection, user_id, lock=True)
+    keys = tables.keys
+    owned = connection.scalars(
+        select(keys.c.id).where(keys.c.user_id == user_id).order_by(keys.c.id)
+    )
+    detail = {"username": user.username, "balance": user.balance, "keys": list(owned)}
+    connection.execute(sa.delete(keys).where(keys.c.user_id == user_id))
+    connection.execute(sa.delete(users).where(users.c.id == user_id))
+    audit.record(connection, "user.delete", user_id, detail, actor=actor, now=now)
+    settings.raise_revision(connection, now)
+
+
+def _username(username: str) -> str:
+    if username.startswith(_RESERVED):
+        raise InvalidRequest(
+            f"usernames that begin with {_RESERVED} are reserved", param="username"
+        )
+    return checks.text(username, "username")
+
+
+def _role(role: Role) -> Role:
+    if role not in _ROLES:
+        raise InvalidRequest(f"role must be one of {', '.join(_ROLES)}", param="role")
+    return role
+
+
+def _balance(balance: int, reserved: int = 0) -> int:
+    checks.amount(balance, "balance")
+    if balance < reserved:
+        held = f"; {reserved} nano-USD are reserved by requests under way" if reserved else ""
+        raise InvalidRequest(f"the balance cannot be {balance} nano-USD{held}", param="balance")
+    return balance
+
+
+def _enter(
+    connection: Connection, user_id: str, amount: int, after: int | None, detail: Any, now: int
+) -> None:
+    row = {
+        "kind": "adjustment",
+        "user_id": user_id,
+        "amount": amount,
+        "balance_after": after,
+        "estimated": False,
+        "unpriced": False,
+        "detail": detail,
+        "created_at": now,
+    }
+    connection.execute(insert(tables.ledger).values(row))

