@@ -32,6 +32,7 @@ __all__ = [
     "Settings",
     "TimeoutSettings",
     "TuningSettings",
+    "check_provider",
     "load",
     "parse",
     "schema",
@@ -287,7 +288,7 @@ def _check(settings: Settings, name: str) -> None:
     _unique((k.name for k in settings.keys), f"{name}: keys", "name")
     _unique((k.key for k in settings.keys), f"{name}: keys", "key", secret=True)
     for index, provider in enumerate(settings.providers):
-        _check_provider(provider, f"{name}: $.providers[{index}] ({provider.id})")
+        check_provider(provider, f"{name}: $.providers[{index}] ({provider.id})")
     _check_engines(settings.providers, name)
     for index, key in enumerate(settings.keys):
         _check_key(key, f"{name}: $.keys[{index}]")
@@ -304,7 +305,7 @@ def _check(settings: Settings, name: str) -> None:
         )
 
 
-def _check_provider(provider: ProviderSettings, where: str) -> None:
+def check_provider(provider: ProviderSettings, where: str) -> None:
     _unique((c.id for c in provider.channels), f"{where}.channels", "id")
     if not provider.models:
         raise ConfigError(f'{where}: models is empty; use {{"*": {{}}}} to take every model')

@@ -1,16 +1,21 @@
-"""The books of a gateway as somebody else reads them, and what must be true of them whenever nobody is calling."""
+"""The books of a gateway as somebody else reads them, the checker beside them, and accounts for callers."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, select
 
+from fakes.counting_upstream import price_of
+from fakes.mixed_load import Lived
 from monoize.clock import RandomIds, SystemClock
 from monoize.store import keys, tables, users
 from monoize.store.database import Database
@@ -26,11 +31,8 @@ class Books:
 
     reservations: dict[str, Row]
     charges: dict[str, Row]  # by request
-    adjustments: list[Row]
-    spend: list[Row]
     users: dict[str, Row]
     logs: dict[str, Row]  # by request
-    double: list[str] = field(default_factory=list)  # requests charged twice
 
     @classmethod
     async def read(cls, url: str, folder: Path) -> Books:
@@ -44,75 +46,12 @@ class Books:
     async def of(cls, database: Database) -> Books:
         found = await database.read(_everything)
         charged = [row for row in found["ledger"] if row["kind"] == "charge"]
-        count = Counter(row["request_id"] for row in charged)
         return cls(
             reservations={row["request_id"]: row for row in found["reservations"]},
             charges={row["request_id"]: row for row in charged},
-            adjustments=[row for row in found["ledger"] if row["kind"] != "charge"],
-            spend=found["spend"],
             users={row["id"]: row for row in found["users"]},
             logs={row["request_id"]: row for row in found["request_logs"]},
-            double=[name for name, times in count.items() if times > 1],
         )
-
-    def faults(self) -> list[str]:
-        """Sentences, one for each thing that cannot be."""
-        return [*self._left(), *self._unlike(), *self._unsummed(), *self._unpaid()]
-
-    def _left(self) -> Iterator[str]:
-        for name in self.reservations:
-            yield f"{name} is still reserved"
-        for name, row in self.logs.items():
-            if row["status"] == "pending":
-                yield f"{name} is still pending in the log"
-        for name in self.double:
-            yield f"{name} is charged twice"
-
-    def _unlike(self) -> Iterator[str]:
-        """Ledger and log, request by request."""
-        for name, charge in self.charges.items():
-            row = self.logs.get(name)
-            if row is None:
-                yield f"{name} is charged and not in the log"
-                continue
-            for column in ("key_id", "user_id", "estimated", "unpriced"):
-                if row[column] != charge[column]:
-                    yield f"{name}: {column} is {charge[column]} in the ledger, {row[column]} in the log"
-            if row["charge"] != charge["amount"]:
-                yield f"{name} is charged {charge['amount']} and logged with {row['charge']}"
-        for name, row in self.logs.items():
-            if row["charge"] is not None and name not in self.charges:
-                yield f"{name} is logged with {row['charge']} and not in the ledger"
-
-    def _unsummed(self) -> Iterator[str]:
-        spent: dict[str, int] = defaultdict(int)
-        for charge in self.charges.values():
-            spent[charge["key_id"]] += charge["amount"]
-        counted: dict[tuple[str, str], int] = defaultdict(int)
-        for row in self.spend:
-            kind = row["window"].partition(":")[0]
-            counted[row["key_id"], kind] += row["spent"]
-            if row["reserved"] != 0:
-                yield f"key {row['key_id']} holds {row['reserved']} reserved in {row['window']}"
-            if row["spent"] < 0:
-                yield f"key {row['key_id']} has spent {row['spent']} in {row['window']}"
-        for key in {*spent, *(name for name, _ in counted)}:
-            for kind in ("total", "day", "month"):
-                if counted[key, kind] != spent[key]:
-                    yield f"key {key} has spent {spent[key]}, and its {kind} says {counted[key, kind]}"
-
-    def _unpaid(self) -> Iterator[str]:
-        for name, user in self.users.items():
-            if user["reserved"] != 0:
-                yield f"user {name} holds {user['reserved']} reserved"
-            if user["balance"] is None:
-                continue
-            given = sum(row["amount"] for row in self.adjustments if row["user_id"] == name)
-            taken = sum(c["amount"] for c in self.charges.values() if c["user_id"] == name)
-            if user["balance"] != given - taken:
-                yield f"user {name} has {user['balance']} of {given} left after charges of {taken}"
-            if user["balance"] < 0:
-                yield f"user {name} has a balance of {user['balance']}"
 
     @property
     def total(self) -> int:
@@ -122,7 +61,31 @@ class Books:
         return Counter(row["status"] for row in self.logs.values())
 
 
-_TABLES = ("reservations", "ledger", "spend", "users", "request_logs")
+CHECKER = Path(__file__).parents[1] / "failure" / "ledger_checker.py"
+_SEEN = {"complete": "complete", "refused": "refused"}  # everybody else may be charged, or not
+
+
+async def checked(url: str, folder: Path, everyone: Iterable[Lived] = (), **facts: Any) -> str:
+    """The checker's own words, once the books are right; `everyone` has no call under way."""
+    callers = [
+        {
+            "request_id": one.request_id,
+            "saw": _SEEN.get(one.end, "broken"),
+            "charge": price_of(one.number) if one.is_complete else None,
+        }
+        for one in everyone
+    ]
+    file = folder / "facts.json"
+    file.write_text(json.dumps({"settled": True, "callers": callers, **facts}), "utf-8")
+    checker = await asyncio.create_subprocess_exec(
+        sys.executable, str(CHECKER), url, str(file), stdout=-1, stderr=-1
+    )
+    said, failed = await checker.communicate()
+    assert checker.returncode == 0, (said.decode()[:4000], failed.decode()[-2000:])
+    return said.decode()
+
+
+_TABLES = ("reservations", "ledger", "users", "request_logs")
 
 
 def _everything(connection: Connection) -> dict[str, list[Row]]:
@@ -147,9 +110,7 @@ async def open_account(
     try:
         now = round(SystemClock().now() * 1000)
         who = {"ids": RandomIds(), "actor": WHO, "now": now}
-        user = await database.write(
-            partial(users.create, username=name, balance=balance, **who)
-        )
+        user = await database.write(partial(users.create, username=name, balance=balance, **who))
         _, text = await database.write(
             partial(keys.create, vault=vault, user_id=user.id, name=name, policy=policy, **who)
         )
@@ -164,10 +125,6 @@ async def switch_off(url: str, folder: Path, key_text: str) -> None:
     database = await Database.open(url, folder)
     try:
         now = round(SystemClock().now() * 1000)
-        await database.write(
-            partial(keys.update, key_id=key_id, enabled=False, actor=WHO, now=now)
-        )
+        await database.write(partial(keys.update, key_id=key_id, enabled=False, actor=WHO, now=now))
     finally:
         await database.aclose()
-
-

@@ -16,7 +16,7 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from fakes.scenarios import Say, Tokens, Turn
 from fakes.speakers.wire import dumps
@@ -74,7 +74,9 @@ class Counting(FakeUpstream):
             await self._pause(way)
             await self._pause(way)
             if way == "cut":  # after its beginning, or the gateway would just ask again
-                await exchange.head(200, {"content-type": "application/json", "content-length": "999"})
+                await exchange.head(
+                    200, {"content-type": "application/json", "content-length": "999"}
+                )
                 await exchange.bytes(b'{"id":')
                 exchange.reset()
                 return
@@ -112,7 +114,7 @@ class CountingUpstream:
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
 
-    def __enter__(self) -> CountingUpstream:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -149,10 +151,10 @@ class CountingUpstream:
 
 
 def main() -> None:
-    with Path(sys.argv[2]).open("a", encoding="utf-8") as notes:
-        with Counting(notes, port=int(sys.argv[1])) as upstream:
-            print(upstream.port, flush=True)
-            threading.Event().wait()
+    notes = Path(sys.argv[2]).open("a", encoding="utf-8")  # noqa: SIM115 - as long as the process lives
+    with Counting(notes, port=int(sys.argv[1])) as upstream:
+        print(upstream.port, flush=True)
+        threading.Event().wait()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import count
 
 import aiohttp
 
@@ -94,7 +95,9 @@ async def live(client: aiohttp.ClientSession, port: int, one: Lived) -> Lived:
                 got.close()
                 one.end = "left"
                 return one
-            reply = Reply(got.status, {k.lower(): v for k, v in got.headers.items()}, await got.read())
+            reply = Reply(
+                got.status, {k.lower(): v for k, v in got.headers.items()}, await got.read()
+            )
     except TimeoutError:
         one.end = "left" if one.habit == "leave" else "late"
         return one
@@ -114,10 +117,15 @@ async def live_all(
     *,
     at_a_time: int,
     goes_on: Callable[[], bool] = lambda: True,
+    told: Callable[[int], None] = lambda _: None,
 ) -> list[Lived]:
-    """Each caller sends its next request when it has its answer, until nobody shall begin any more."""
+    """Each caller sends its next request when it has its answer, until nobody shall begin any more.
+
+    `told` hears how many have their answer.
+    """
     waiting = iter(everyone)
     done: list[Lived] = []
+    answered = count(1)
 
     async def worker(client: aiohttp.ClientSession) -> None:
         for one in waiting:
@@ -125,6 +133,7 @@ async def live_all(
                 return
             done.append(one)
             await live(client, port, one)
+            told(next(answered))
 
     async with session() as client:
         await asyncio.gather(*(worker(client) for _ in range(at_a_time)))

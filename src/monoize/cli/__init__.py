@@ -19,6 +19,25 @@ app.command(config.check)
 app.command(config.app)
 app.command(translate.translate)
 app.command(transforms.app)
+# By name: the store is imported by the commands that open it.
+for _name, _place, _help in (
+    ("users", "users:app", "Users: who owns keys, their roles and prepaid balances."),
+    ("keys", "keys:app", "API keys: made, limited, rotated and revoked. The secret is shown once."),
+    ("providers", "providers:app", "Providers: list them, show them, see whether they answer."),
+    (
+        "prices",
+        "prices:app",
+        "Prices in USD per million tokens: the config file's, then the database's, then the public list.",
+    ),
+    ("logs", "logs:show_logs", "Show the request log, the newest first."),
+    (
+        "usage",
+        "usage:show_usage",
+        "Add up calls, tokens and charges; of the last 30 days, unless --since says otherwise.",
+    ),
+    ("import", "importer:app", "The config of another gateway as one of ours."),
+):
+    app.command(f"monoize.cli.{_place}", name=_name, help=_help)
 
 
 def main() -> None:

@@ -47,11 +47,11 @@ local requests_wait, tokens_wait = wait('requests'), wait('tokens')
 local admitted = requests_wait == 0 and tokens_wait == 0
 if admitted then
   local counted = limits.tokens and needed.tokens or 0  -- nobody counts tokens that nobody limits
-  add(now, 1, counted)
+  local slot = add(now, 1, counted)
   used.requests, used.tokens = used.requests + 1, used.tokens + counted
-  youngest.requests = math.max(youngest.requests, now)
-  if counted > 0 then
-    youngest.tokens = math.max(youngest.tokens, now)
+  youngest.requests = math.max(youngest.requests, slot.at)
+  if slot.tokens > 0 then
+    youngest.tokens = math.max(youngest.tokens, slot.at)
   end
 end
 

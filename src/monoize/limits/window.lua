@@ -38,4 +38,5 @@ local function add(now, requests, tokens)
   slot.requests = slot.requests + requests
   slot.tokens = slot.tokens + tokens
   write(number, slot)
+  return slot
 end

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -21,17 +20,24 @@ from monoize.money.estimate import input_bound, reserved
 from monoize.money.meter import Meter, Metered
 from monoize.pipeline.admission import Admission, Ending, Ticket
 from monoize.pipeline.call import Call, Incoming, Trace
+from monoize.pipeline.log_rows import (
+    ANONYMOUS,
+    caller_columns,
+    charge_detail,
+    error_columns,
+    usage_columns,
+)
 from monoize.routing.catalog import Catalog, channels_of, upstream_name
 from monoize.settings import ModelSettings, ProviderSettings
 from monoize.store.capture_writer import CaptureWriter
 from monoize.store.journal import Closing, Journal, Opening
+from monoize.telemetry.requests import Finished, RequestCounts
 from monoize.urp import Usage
 
 __all__ = ["Captures", "LedgerAdmission"]
 
 log = logging.getLogger("monoize.ledger")
 
-ANONYMOUS = "anonymous"  # the key of a gateway without keys
 _SUCCESS = 200
 _CALLER_LEFT = 499
 
@@ -46,8 +52,9 @@ class Captures(msgspec.Struct, frozen=True):
 class LedgerAdmission(Admission):
     """`catalog` and `book` are those of one configuration; journal and limiter outlive it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it stands on
         self,
+        counts: RequestCounts,
         journal: Journal,
         limiter: Limiter,
         book: PriceBook,
@@ -57,6 +64,7 @@ class LedgerAdmission(Admission):
         output_cap: int,
         captures: Captures | None = None,
     ) -> None:
+        self.counts = counts
         self.journal = journal
         self.limiter = limiter
         self.book = book
@@ -86,12 +94,12 @@ class LedgerAdmission(Admission):
         caller = incoming.caller
         self.journal.note(
             {
-                **_caller_columns(incoming, self.clock.now()),
+                **caller_columns(incoming, self.clock.now()),
                 "status": "error",
                 "is_stream": bool(incoming.stream or incoming.wire.get("stream")),
                 "requested_model": str(incoming.model or incoming.wire.get("model") or "")[:256],
                 "key_id": caller.key or ANONYMOUS,
-                **_error_columns(error),
+                **error_columns(error),
                 "duration_ms": self.milliseconds_since(incoming.started),
             }
         )
@@ -169,7 +177,7 @@ class LedgerAdmission(Admission):
             budgets=caller.policy.budgets,
             prepaid=caller.prepaid,
             log={
-                **_caller_columns(call.incoming, self.clock.now()),
+                **caller_columns(call.incoming, self.clock.now()),
                 "is_stream": call.wants_stream,
                 "requested_model": call.requested_model,
                 "effort": reasoning.effort if reasoning is not None else None,
@@ -220,15 +228,33 @@ class _LedgerTicket(Ticket):
             charge=bill.amount if bill is not None else 0,
             estimated=metered is not None and metered.estimated,
             unpriced=metered is not None and priced is None,
-            detail=_detail(bill, priced, multiplier),
+            detail=charge_detail(bill, priced, multiplier),
             log=self._columns(ending, metered, bill, multiplier, unpriced=priced is None),
         )
+        self._desk.counts.add(self._finished(ending, metered, closing.charge))
         try:
             await self._desk.journal.close(closing)
         except DatabaseAway:  # its reservation is settled at its estimate when the store is back
             log.exception("request %s could not be settled", closing.request_id)
         finally:
             await self._end_grant(metered)
+
+    def _finished(self, ending: Ending, metered: Metered | None, charge: int) -> Finished:
+        trace, incoming = self._trace, self._call.incoming
+        usage = metered.usage if metered is not None else Usage()
+        first = trace.first_byte
+        return Finished(
+            protocol=incoming.protocol.id,
+            provider=trace.provider or "",
+            model=self._call.model,
+            status=ending.status,
+            input_tokens=usage.input_tokens,
+            cached_tokens=usage.cached_read or 0,
+            output_tokens=usage.output_tokens,
+            charge=charge,
+            seconds=self._desk.clock.monotonic() - incoming.started,
+            first_byte_seconds=None if first is None else first - incoming.started,
+        )
 
     def _metered(self, ending: Ending) -> Metered | None:
         """What is charged for: a good reply, and what a caller that left had caused; failures cost nothing."""
@@ -276,70 +302,15 @@ class _LedgerTicket(Ticket):
             "channel": trace.channel,
             "upstream_model": trace.upstream_model,
             "attempts": trace.tried or None,
-            **_usage_columns(usage),
+            **usage_columns(usage),
             "multiplier": str(multiplier),
             "charge": bill.amount if bill is not None else 0,
             "estimated": metered is not None and metered.estimated,
             "unpriced": metered is not None and unpriced,
             "http_status": statuses.get(ending.status),
-            **_error_columns(ending.error),
+            **error_columns(ending.error),
             "first_byte_ms": None if first is None else max(0, round((first - started) * 1000)),
             "duration_ms": total,
             "overhead_ms": max(0, total - round(trace.upstream_seconds * 1000)),
             "losses": list(trace.request_losses.and_(trace.response_losses).dropped) or None,
         }
-
-
-def _caller_columns(incoming: Incoming, now: float) -> dict[str, Any]:
-    caller = incoming.caller
-    return {
-        "request_id": incoming.request_id,
-        "created_at": round(now * 1000),
-        "key_id": caller.key or ANONYMOUS,
-        "key_name": caller.key_name,
-        "user_id": caller.user,
-        "username": caller.username,
-        "address": incoming.address,
-        "protocol": incoming.protocol.id,
-        "operation": "chat",
-    }
-
-
-def _error_columns(error: MonoizeError | None) -> dict[str, Any]:
-    if error is None:
-        return {}
-    return {
-        "http_status": error.http_status,
-        "error_code": error.error_code,
-        "error_message": error.message,
-    }
-
-
-def _usage_columns(usage: Usage | None) -> dict[str, Any]:
-    if usage is None:
-        return {}
-    counts = {
-        name: value
-        for name in usage.__struct_fields__
-        if isinstance(value := getattr(usage, name), int)
-    }
-    return {
-        "input_tokens": usage.input_tokens,
-        "cached_tokens": usage.cached_read,
-        "cache_write_tokens": usage.cache_write,
-        "output_tokens": usage.output_tokens,
-        "reasoning_tokens": usage.reasoning,
-        "usage": counts,
-    }
-
-
-def _detail(
-    bill: Charge | None, priced: Priced | None, multiplier: Decimal
-) -> Mapping[str, Any] | None:
-    if bill is None or priced is None:
-        return None
-    return {
-        **bill.detail(),
-        "multiplier": str(multiplier),
-        "price": msgspec.to_builtins({"source": priced.source, "name": priced.name}),
-    }

@@ -15,7 +15,12 @@ async def metrics(request: HttpRequest, state: State) -> Answer:
     from monoize.telemetry.metrics import CONTENT_TYPE, exposition  # noqa: PLC0415
 
     del request
-    return Answer(status=200, content_type=CONTENT_TYPE, headers={}, body=exposition(_rows(state)))
+    return Answer(
+        status=200,
+        content_type=CONTENT_TYPE,
+        headers={},
+        body=exposition(_rows(state), state.lasting.counts),
+    )
 
 
 def _rows(state: State) -> list[ChannelHealth]:

@@ -30,6 +30,7 @@ from monoize.store.database import Database
 from monoize.store.journal import Journal, JournalLimits
 from monoize.store.retention import Retention
 from monoize.store.vault import Vault
+from monoize.telemetry.requests import RequestCounts
 from monoize.upstream.aiohttp_client import AiohttpClient
 from monoize.upstream.engine_client import EngineClient
 from monoize.upstream.models import ProviderModels
@@ -127,6 +128,7 @@ class House:
             affinity=Affinity(),
             limiter=await self._limiter(settings),
             provider_models=ProviderModels(client, clock, settings.server.timeouts),
+            counts=RequestCounts(),
         )
         if settings.database is None:
             return lasting

@@ -32,6 +32,7 @@ from monoize.store.capture_writer import CaptureWriter
 from monoize.store.database import Database
 from monoize.store.journal import Journal
 from monoize.store.vault import Vault
+from monoize.telemetry.requests import RequestCounts
 from monoize.upstream.client import UpstreamClient
 from monoize.upstream.engine_client import EngineClient
 from monoize.upstream.models import ProviderModels
@@ -57,6 +58,7 @@ class Lasting(msgspec.Struct, frozen=True, kw_only=True):
     affinity: Affinity
     limiter: Limiter
     provider_models: ProviderModels
+    counts: RequestCounts = msgspec.field(default_factory=RequestCounts)
     database: Database | None = None
     vault: Vault | None = None
     journal: Journal | None = None
@@ -159,8 +161,10 @@ def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
 def _admission(settings: Settings, stored: Stored, lasting: Lasting, catalog: Catalog) -> Admission:
     if lasting.journal is None:
         return OpenDoor()
-    rates = {**overrides(stored.prices), **overrides(settings.settings.prices)}
+    own = overrides(settings.settings.prices)  # first: of the globs that fit the first holds (D49)
+    rates = {**own, **{m: r for m, r in overrides(stored.prices).items() if m not in own}}
     return LedgerAdmission(
+        lasting.counts,
         lasting.journal,
         lasting.limiter,
         PriceBook(rates),

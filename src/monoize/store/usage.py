@@ -123,11 +123,12 @@ def _grouped(
     groups = {name: c.label(name) for each in by for name, c in _GROUPS[each].items()}
     names = {name: c for each in by for name, c in _NAMES.get(each, {}).items()}
     times = [groups[name].desc() for name in ("day", "hour") if name in groups]
+    dearest = [func.coalesce(_SUMS[name], 0).desc() for name in ("thousands", "rest")]
     query = (
         select(*groups.values(), *(c.label(name) for name, c in (names | dict(_SUMS)).items()))
         .where(*conditions(wanted, _log).values(), *moments(wanted, _log))
         .group_by(*groups.values())
-        .order_by(*times, func.coalesce(_SUMS["thousands"], 0).desc(), *groups.values())
+        .order_by(*times, *dearest, *groups.values())
         .limit(limit)
     )
     return [_row(found._asdict()) for found in connection.execute(query)]

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from monoize.account import NANO
 from monoize.routing.breaker import Health
 from monoize.routing.health import ChannelHealth
+from monoize.telemetry.requests import Histogram, RequestCounts
 
 __all__ = ["CONTENT_TYPE", "exposition"]
 
@@ -22,11 +29,62 @@ _CHANNEL = ("provider", "channel", "model")
 Family: TypeAlias = GaugeMetricFamily | CounterMetricFamily
 
 
-def exposition(rows: Iterable[ChannelHealth]) -> bytes:
+def exposition(rows: Iterable[ChannelHealth], counts: RequestCounts) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
     registry.register(_Channels(tuple(rows)))
+    registry.register(_Requests(counts))
     return generate_latest(registry)
+
+
+class _Requests(Collector):
+    def __init__(self, counts: RequestCounts) -> None:
+        self._counts = counts
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        yield _counter(
+            "monoize_requests",
+            "finished requests",
+            ("protocol", "provider", "model", "status"),
+            self._counts.requests,
+        )
+        yield _counter(
+            "monoize_tokens",
+            "tokens by class; cached ones are part of the input",
+            ("provider", "model", "class"),
+            self._counts.tokens,
+        )
+        dollars = {labels: nano / NANO for labels, nano in self._counts.charges.items()}
+        yield _counter("monoize_charged_usd", "charged", ("provider", "model"), dollars)
+        yield _histogram(
+            "monoize_request_seconds",
+            "from the first byte in to the last out",
+            self._counts.duration,
+        )
+        yield _histogram(
+            "monoize_first_byte_seconds",
+            "until a provider began to answer",
+            self._counts.first_byte,
+        )
+
+
+def _counter(
+    name: str,
+    text: str,
+    labels: tuple[str, ...],
+    values: Mapping[Any, float],  # by the labels
+) -> Metric:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
+def _histogram(name: str, text: str, histogram: Histogram) -> Metric:
+    family = HistogramMetricFamily(name, text)
+    family.add_metric((), list(histogram.cumulative()), histogram.total)
+    return family
 
 
 class _Channels(Collector):

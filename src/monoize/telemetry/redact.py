@@ -18,6 +18,7 @@ CUT = "…"
 _DEEPEST = 64
 _LONGEST_SECRET = 4096
 _SHOWN = 12  # letters of something encoded: enough to see what kind of file it is
+_PER_VALUE = 4  # characters that a number, a list or a mapping counts for
 _NUMBERS = 32  # of a vector that are shown
 
 # Names whose values are secrets wherever they stand, written without `-` and `_`.
@@ -68,10 +69,10 @@ class _Redaction:
             value = bytes(value).decode("utf-8", "replace")
         if isinstance(value, str):
             return MASK if secret and value else self.text(value)
+        self._left -= _PER_VALUE
         if isinstance(value, float):
             return value if math.isfinite(value) else None
         if value is None or isinstance(value, bool | int):
-            self._left -= 4
             return value
         if depth == _DEEPEST or self._left <= 0:
             return CUT
@@ -94,7 +95,8 @@ class _Redaction:
                 kept[CUT] = f"{len(value) - len(kept)} more"
                 break
             name = key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key)
-            kept[self.text(name)] = self.value(
+            shown = self.text(name)  # first: the value may use up what is left
+            kept[shown] = self.value(
                 inner,
                 depth + 1,
                 secret=secret or _is_secret(name) or (headers and _is_secret_header(name)),
@@ -118,17 +120,28 @@ class _Redaction:
     def text(self, text: str) -> str:
         if self._left <= 0:
             return CUT if text else text
-        text = _ENCODED.sub(_shortened, _PRIVATE_KEY.sub(rf"\1 {MASK}", text))
-        # A secret that is cut in two is not found any more: cut late, and leave out where one could have been cut.
-        whole = len(text) <= self._left + _LONGEST_SECRET
-        safe = self._scrub(text[: self._left + _LONGEST_SECRET])
-        if not whole:
-            safe = safe[:-_LONGEST_SECRET]
-        if len(safe) > self._left or not whole:
-            kept = safe[: self._left]
-            safe = f"{kept}{CUT} ({len(text) - len(kept)} more characters)"
+        text = _ENCODED.sub(self._shortened, _PRIVATE_KEY.sub(rf"\1 {MASK}", text))
+        safe, is_whole = self._beginning(text, self._left)
+        if not is_whole:
+            safe = f"{safe}{CUT} ({len(text) - len(safe)} more characters)"
         self._left -= len(safe)
         return _storable(safe)
+
+    def _shortened(self, match: re.Match[str]) -> str:
+        safe, _ = self._beginning(match[0], _SHOWN)
+        return f"{safe}{CUT} ({len(match[0])} characters)"
+
+    def _beginning(self, text: str, length: int) -> tuple[str, bool]:
+        """Scrubbed, and whether it is all of it.
+
+        A secret that is cut in two is not found any more, so the cut comes later, and where one may have been cut is
+        left out.
+        """
+        if len(text) <= length + _LONGEST_SECRET:
+            safe = self._scrub(text)
+            return safe[:length], len(safe) <= length
+        safe = self._scrub(text[: length + _LONGEST_SECRET])
+        return safe[:-_LONGEST_SECRET][:length], False
 
 
 def _is_secret(name: str) -> bool:
@@ -146,10 +159,6 @@ def _is_pair(value: list[Any] | tuple[Any, ...]) -> bool:
 
 def _are_numbers(values: Iterable[Any]) -> bool:
     return all(isinstance(value, int | float) for value in values)
-
-
-def _shortened(match: re.Match[str]) -> str:
-    return f"{match[0][:_SHOWN]}{CUT} ({len(match[0])} characters)"
 
 
 def _storable(text: str) -> str:

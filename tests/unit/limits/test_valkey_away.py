@@ -97,6 +97,17 @@ async def test_after_the_rest_one_call_goes_to_see(valkey, open_limiter, outage)
 
 
 @pytest.mark.spec("T45")
+async def test_a_call_that_took_too_long_is_ended(valkey, open_limiter):
+    limiter = await open_limiter()
+    begin("pause", valkey, limiter)
+    await take(limiter, rpm=1000)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not limiter._calls
+    assert not limiter._client.connection_pool._in_use_connections
+
+
+@pytest.mark.spec("T45")
 async def test_patience_is_short():
     """A whole call, connecting and all; so an outage costs each caller this much, once."""
     assert 0.05 <= PATIENCE <= 0.1

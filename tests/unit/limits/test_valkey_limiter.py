@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 
 import pytest
+from msgspec.structs import replace
 from redis.asyncio.connection import SSLConnection, UnixDomainSocketConnection
 
 from monoize.errors import ConfigError, RateLimited
+from monoize.limiter import Demand, Grant
 from monoize.limits.valkey import ValkeyLimiter, _pool
+from monoize.limits.window import Window
 
 pytest_plugins = ["fakes.valkey"]
 
@@ -58,6 +62,33 @@ async def test_a_settled_excess_is_counted_alike_here_and_there(open_limiter, va
         str(number): f"{slot.at} {slot.requests} {slot.tokens}"
         for number, slot in own._slots.items()
     }
+
+
+@pytest.mark.spec("T38")
+@pytest.mark.parametrize("packed", [True, False], ids=["in order", "in no order"])
+async def test_the_script_counts_exactly_as_the_window_in_memory(open_limiter, valkey, packed):
+    """Small hashes keep the order of their fields, big ones do not."""
+    valkey.client.config_set("hash-max-listpack-entries", 512 if packed else 1)
+    limiter, window, rng = await open_limiter(trusts_callers_clock=True), Window(), Random(5)
+    now, slots = 1_700_000_000_000, []
+    for _ in range(1500):
+        now += rng.choice((0, 1, 7, 300, 999, 1000, 2500, 20_000))
+        if slots and rng.random() < 0.4:
+            grant = Grant(key_id="k", slot=slots.pop(rng.randrange(len(slots))), is_shared=True)
+            change = (rng.choice((0, -1)), rng.randint(-20, 20))
+            window.correct(grant.slot, *change, now)
+            await limiter._correct(grant, *change, now / 1000)
+        else:
+            demand = Demand(
+                key_id="k",
+                requests_per_minute=rng.choice((None, 5, 20)),
+                tokens_per_minute=rng.choice((None, 60, 100)),
+                tokens=rng.randint(0, 40),
+            )
+            tally = await limiter._counted_by_all(demand, now / 1000)
+            assert replace(tally, is_shared=False) == window.take(demand, now)
+            slots += [tally.slot] * tally.admitted
+    valkey.client.config_set("hash-max-listpack-entries", 512)
 
 
 @pytest.mark.parametrize("limits", [{"rpm": 5}, {"rpm": 5, "tpm": 100, "tokens": 9}])

@@ -17,6 +17,7 @@ from monoize.pipeline.charging import LedgerAdmission
 from monoize.store.database import Database
 from monoize.store.journal import Journal
 from monoize.store.tables import ledger, request_logs, reservations, spend
+from monoize.telemetry.requests import RequestCounts
 
 RATES = {"m": parse_rates({"input": "2", "cached_read": "0.5", "output": "10", "reasoning": "10"})}
 # Every speaker of tests/fakes counts 40 input (16 of them cached) and 20 output tokens, if not told otherwise:
@@ -34,7 +35,9 @@ class Till(Bench):
         self.journal = Journal(self.database, self.clock, ids, host="here", pid=1, instance="i")
         await self.journal.start()
         self.limiter = MemoryLimiter()
+        self.counts = RequestCounts()
         admission = LedgerAdmission(
+            self.counts,
             self.journal,
             self.limiter,
             PriceBook(rates),

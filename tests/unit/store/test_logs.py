@@ -25,10 +25,7 @@ def log_row(number, **values):
 
 
 async def add(database, rows):
-    """Rows with different columns, so one statement each."""
-    await database.write(
-        lambda c: [c.execute(insert(request_logs).values(r)) for r in rows] and None
-    )
+    await database.write(lambda c: c.execute(insert(request_logs), rows) and None)
 
 
 async def pages(database, wanted, limit=7):
@@ -92,7 +89,7 @@ def random_filter(rng):
     if rng.random() < 0.2:
         wanted["until"] = NOON + rng.randint(0, 160)
     if rng.random() < 0.03:
-        wanted["request_id"] = f"req_{rng.randint(0, 320)}"
+        wanted["request_id"] = f"req_{rng.randint(0, 220)}"
     return LogFilter(**wanted)
 
 
@@ -124,15 +121,15 @@ def passes(wanted, row):
     )
 
 
-@pytest.mark.parametrize("lengths", [(1_000, 5_000), (9, 30), (1, 1)])
+@pytest.mark.parametrize("lengths", [(1_000, 5_000), (9, 30), (1, 2)])
 async def test_pages_hold_what_a_plain_look_at_every_row_finds(database, monkeypatch, lengths):
     monkeypatch.setattr(log_walk, "_SHORT", lengths[0])
     monkeypatch.setattr(log_walk, "_LONG", lengths[1])
     rng = random.Random(str(lengths))
-    rows = [random_row(rng, number) for number in range(300)]
+    rows = [random_row(rng, number) for number in range(200)]
     await add(database, rows)
     newest_first = sorted(enumerate(rows), key=lambda pair: (-pair[1]["created_at"], -pair[0]))
-    for _ in range(40):
+    for _ in range(40 if lengths[0] > 1 else 8):
         wanted = random_filter(rng)
         expected = [row["request_id"] for _, row in newest_first if passes(wanted, row)]
         assert await names(database, wanted, rng.choice((1, 7, 200))) == expected, wanted
@@ -198,10 +195,10 @@ def test_a_row_of_the_live_view_has_no_number_yet():
     assert row_of(log_row(1, charge=1)) == LogRow(**log_row(1, charge=1), charge_usd="0.000000001")
 
 
-@pytest.mark.parametrize("limit", [0, -1, 201])
-async def test_a_page_is_bounded(database, limit):
-    with pytest.raises(InvalidRequest, match="limit"):
-        await database.read(lambda c: page(c, LogFilter(), None, limit))
+async def test_a_page_is_bounded(database):
+    for limit in (0, -1, 201):
+        with pytest.raises(InvalidRequest, match="limit"):
+            await database.read(lambda c, limit=limit: page(c, LogFilter(), None, limit))
 
 
 async def test_the_last_page_says_so_even_when_it_is_full(database):
@@ -229,15 +226,14 @@ async def test_a_page_goes_on_where_retention_took_its_last_row_away(database):
     assert [r.request_id for r in second.rows] == ["req_2", "req_1", "req_0"]
 
 
-@pytest.mark.parametrize("before", [-(10**30), -1, 0, 10**30])
 @pytest.mark.spec("T39")
-async def test_any_number_is_taken_as_a_place_or_a_moment(database, before):
+async def test_any_number_is_taken_as_a_place_or_a_moment(database):
     await add(database, [log_row(1)])
-    found = await database.read(lambda c: page(c, LogFilter(), before))
-    assert len(found.rows) == (before > 0)
-    later = LogFilter(since=before)
-    assert len(await names(database, later)) == (before < NOON)
-    assert len(await names(database, LogFilter(until=before))) == (before > NOON)
+    for number in (-(10**30), -1, 0, 10**30):
+        found = await database.read(lambda c, number=number: page(c, LogFilter(), number))
+        assert len(found.rows) == (number > 0)
+        assert len(await names(database, LogFilter(since=number))) == (number < NOON)
+        assert len(await names(database, LogFilter(until=number))) == (number > NOON)
 
 
 # --- what callers may ask ------------------------------------------------------------------------
@@ -245,15 +241,13 @@ async def test_any_number_is_taken_as_a_place_or_a_moment(database, before):
 HOSTILE = ("' OR 1=1 --", "%", "_", "\\", "x'; DROP TABLE request_logs; --", "$1", ":id", "é\u202e")
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize(
-    "field", ["key_id", "user_id", "username", "provider", "channel", "models", "request_id"]
-)
 @pytest.mark.spec("CVE-2026-42208")
-async def test_no_value_is_anything_but_a_value(database, field, text):
+async def test_no_value_is_anything_but_a_value(database):
     await add(database, [log_row(1, key_id="k", requested_model="m")])
-    value = (text, f"{text}*") if field == "models" else text
-    assert await names(database, LogFilter(**{field: value})) == []
+    for text in HOSTILE:
+        for field in ("key_id", "user_id", "username", "provider", "channel", "request_id", "text"):
+            assert await names(database, LogFilter(**{field: text})) == []
+        assert await names(database, LogFilter(models=(text, f"{text}*"))) == []
     assert await names(database, LogFilter()) == ["req_1"]
 
 
@@ -273,7 +267,7 @@ def test_what_no_row_can_hold_is_refused(field, text):
         ("models", ("g*t",)),
         ("models", ("*x",)),
         ("models", ("m",) * 33),
-        ("text", "x"),
+        ("text", "x" * 201),
         ("text", ""),
     ],
 )

@@ -11,6 +11,7 @@ from monoize.store.logs import CSV_HEADER, LogFilter, LogRow, csv_part, export
 from monoize.store.tables import request_logs
 
 NOON = 1_794_744_000_000
+EVERYTHING = LogFilter()
 
 
 async def add(database, rows):
@@ -24,7 +25,7 @@ async def add(database, rows):
     )
 
 
-async def exported(database, wanted=LogFilter(), batch=1000):
+async def exported(database, wanted=EVERYTHING, batch=1000):
     return await database.read(lambda c: list(export(c, wanted, batch)))
 
 
@@ -34,7 +35,7 @@ def read(parts):
 
 async def test_an_empty_log_is_a_header(database):
     assert await exported(database) == [CSV_HEADER]
-    assert CSV_HEADER == ",".join(LogRow.__struct_fields__) + "\r\n"
+    assert CSV_HEADER.split(",") == [*LogRow.__struct_fields__[:-1], "losses\r\n"]
 
 
 async def test_values_are_read_back_as_they_were(database):
@@ -67,14 +68,14 @@ async def test_lines_end_as_the_rfc_says(database):
     assert text.replace("\r\n", "").count("\n") == 0
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d"])
 @pytest.mark.spec("CWE-1236")
-async def test_no_cell_is_a_formula(database, start):
-    text = f'{start}HYPERLINK("http://evil")'
-    await add(database, [{"requested_model": text, "error_message": text, "key_name": f"a{text}"}])
-    (row,) = read(await exported(database))
-    assert row["requested_model"] == row["error_message"] == f"'{text}"
-    assert row["key_name"] == f"a{text}"
+async def test_no_cell_is_a_formula(database):
+    texts = [f'{start}HYPERLINK("http://evil")' for start in "=+-@\t\r\n\uff1d"]
+    rows = [{"requested_model": t, "error_message": t, "key_name": f"a{t}"} for t in texts]
+    await add(database, rows)
+    for row, text in zip(read(await exported(database)), reversed(texts), strict=True):
+        assert row["requested_model"] == row["error_message"] == f"'{text}"
+        assert row["key_name"] == f"a{text}"
 
 
 async def test_every_row_comes_once_newest_first_and_in_parts(database):
@@ -114,7 +115,7 @@ async def test_nothing_is_read_before_it_is_asked_for(database):
     assert "late" in part
 
 
-@pytest.mark.parametrize("batch", [0, 10_001])
-async def test_a_batch_is_bounded(database, batch):
-    with pytest.raises(InvalidRequest, match="batch"):
-        await database.read(lambda c: csv_part(c, LogFilter(), None, batch))
+async def test_a_batch_is_bounded(database):
+    for batch in (0, 10_001):
+        with pytest.raises(InvalidRequest, match="batch"):
+            await database.read(lambda c, batch=batch: csv_part(c, LogFilter(), None, batch))

@@ -19,7 +19,7 @@ from monoize.server.state import State
 from monoize.settings import Exact, Settings
 from monoize.store import prices
 
-__all__ = ["ENDPOINTS", "ModelPrice", "OfferPrice", "offers", "overrides"]
+__all__ = ["ENDPOINTS", "ModelPrice", "OfferPrice", "PriceView", "book_of", "offers", "price_views"]
 
 
 class PriceView(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ async def list_prices(context: Context, given: Given[None, None]) -> PriceList:
     """Prices that the operator has set; they win over the public list, and the file's over the database's."""
     del given
     stored = await context.read(prices.everything)
-    return PriceList(data=overrides(context.state.own_settings, stored))
+    return PriceList(data=price_views(context.state.own_settings, stored))
 
 
 @endpoint("GET", "/api/prices/{model}", role="user", answer=ModelPrice)
@@ -104,7 +104,7 @@ async def get_price(context: Context, given: Given[None, None]) -> ModelPrice:
     found = None
     if context.state.lasting.database is not None:
         found = await context.read(partial(prices.find, model=model))
-    named = overrides(context.state.own_settings, () if found is None else (found,))
+    named = price_views(context.state.own_settings, () if found is None else (found,))
     return ModelPrice(
         model=model,
         override=next((price for price in named if price.model == model), None),
@@ -133,7 +133,7 @@ async def delete_price(context: Context, given: Given[None, None]) -> Deleted:
     return Deleted(id=model)
 
 
-def overrides(settings: Settings, stored: Sequence[prices.Price]) -> list[PriceView]:
+def price_views(settings: Settings, stored: Sequence[prices.Price]) -> list[PriceView]:
     """Those of the file first."""
     own = settings.settings.prices
     of_file = [

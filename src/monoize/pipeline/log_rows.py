@@ -1,0 +1,72 @@
+"""Columns of the request log and of the ledger, made from what is known of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from monoize.errors import MonoizeError
+from monoize.money.book import Priced
+from monoize.money.charge import Charge
+from monoize.pipeline.call import Incoming
+from monoize.urp import Usage
+
+__all__ = ["ANONYMOUS", "caller_columns", "charge_detail", "error_columns", "usage_columns"]
+
+ANONYMOUS = "anonymous"  # the key of a gateway without keys
+
+
+def caller_columns(incoming: Incoming, now: float) -> dict[str, Any]:
+    caller = incoming.caller
+    return {
+        "request_id": incoming.request_id,
+        "created_at": round(now * 1000),
+        "key_id": caller.key or ANONYMOUS,
+        "key_name": caller.key_name,
+        "user_id": caller.user,
+        "username": caller.username,
+        "address": incoming.address,
+        "protocol": incoming.protocol.id,
+        "operation": "chat",
+    }
+
+
+def error_columns(error: MonoizeError | None) -> dict[str, Any]:
+    if error is None:
+        return {}
+    return {
+        "http_status": error.http_status,
+        "error_code": error.error_code,
+        "error_message": error.message,
+    }
+
+
+def usage_columns(usage: Usage | None) -> dict[str, Any]:
+    if usage is None:
+        return {}
+    counts = {
+        name: value
+        for name in usage.__struct_fields__
+        if isinstance(value := getattr(usage, name), int)
+    }
+    return {
+        "input_tokens": usage.input_tokens,
+        "cached_tokens": usage.cached_read,
+        "cache_write_tokens": usage.cache_write,
+        "output_tokens": usage.output_tokens,
+        "reasoning_tokens": usage.reasoning,
+        "usage": counts,
+    }
+
+
+def charge_detail(
+    bill: Charge | None, priced: Priced | None, multiplier: Decimal
+) -> Mapping[str, Any] | None:
+    if bill is None or priced is None:
+        return None
+    return {
+        **bill.detail(),
+        "multiplier": str(multiplier),
+        "price": {"source": priced.source, "name": priced.name},
+    }
