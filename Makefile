@@ -77,11 +77,13 @@ spec: $(VENV)/bin/python  ## every rule of the specifications beside the tests t
 
 lock: $(VENV)/.dev  ## renew the pinned versions
 	@$(PIP) install --quiet pip-tools
-	@for set in run:local dev:dev,local; do \
+	@for set in run:local,otel dev:dev,local,otel; do \
 		$(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 			--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate \
 			$$(echo $${set#*:} | sed 's/[^,]*/--extra &/g; s/,/ /g') -o requirements/$${set%%:*}.lock pyproject.toml; \
 	done
+	@echo "hatchling==1.33.0" | $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate -o deploy/build.lock -
 
 clean:  ## remove what was installed or generated
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

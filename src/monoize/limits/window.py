@@ -15,7 +15,7 @@ import msgspec
 
 from monoize.limiter import Demand, Tally
 
-__all__ = ["SLOT", "WINDOW", "Window", "Windows", "milliseconds"]
+__all__ = ["KEYS_KEPT", "SLOT", "WINDOW", "Window", "Windows", "milliseconds"]
 
 WINDOW = 60_000
 SLOT = 1_000

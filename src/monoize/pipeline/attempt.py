@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from monoize import wirejson
+from monoize.discretion import Discretion, channel_secrets
 from monoize.errors import (
     LossRefused,
     UpstreamError,
@@ -189,6 +190,10 @@ class Attempt:
             **{name.lower(): value for name, value in channel.headers.items()},
         }
 
+    def _discretion(self) -> Discretion:
+        """Some providers repeat the key that they were sent, in a refusal or inside a 200 (D18)."""
+        return Discretion(channel_secrets(self.candidate.channel))
+
     async def _refuse(self, reply: UpstreamReply) -> None:
         try:
             async with asyncio.timeout(_SECONDS_TO_EXPLAIN):
@@ -197,9 +202,7 @@ class Attempt:
             body = b""
         finally:
             await reply.close()
-        secret = (self.candidate.channel.api_key or "").encode()
-        if secret:  # some providers repeat the key that they refuse (D18)
-            body = body.replace(secret, b"***")
+        body = self._discretion().whole(body)
         error = self.protocol.decode_error(reply.status, _json_or_text(body))
         pause = retry_after(reply.headers, self.kit.clock.now())
         if pause is not None:
@@ -219,6 +222,7 @@ class Attempt:
         finally:
             self.trace.upstream_seconds += self.kit.clock.monotonic() - started
             await self.close()
+        raw = self._discretion().whole(raw)
         try:
             wire = wirejson.loads(raw)
         except wirejson.JsonError as error:
@@ -268,9 +272,10 @@ class Attempt:
         self, reply: UpstreamReply, parser: StreamParser
     ) -> AsyncGenerator[list[Frame], None]:
         decoder = self.protocol.stream_decoder(self.kit.ids)
+        discretion = self._discretion()
         try:
             async for chunk in reply.chunks():
-                frames = [decoder.decode(event) for event in parser.feed(chunk)]
+                frames = [decoder.decode(event) for event in parser.feed(discretion.feed(chunk))]
                 good = list(takewhile(_is_readable, frames))
                 if good:
                     yield good
@@ -278,7 +283,8 @@ class Attempt:
                     raise UpstreamUnreadable(
                         "the provider sent an event that is not of its protocol"
                     )
-            last = [decoder.decode(event) for event in parser.close()]
+            events = (*parser.feed(discretion.close()), *parser.close())
+            last = [decoder.decode(event) for event in events]
             yield [*filter(_is_readable, last), decoder.finish()]
         except SseError as error:
             raise UpstreamUnreadable(str(error)) from None

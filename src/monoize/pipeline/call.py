@@ -11,6 +11,7 @@ import msgspec
 
 from monoize.account import KeyPolicy, Role
 from monoize.protocol import Protocol
+from monoize.telemetry.tracing import AttemptReport
 from monoize.transform import Observer, Rule
 from monoize.urp import Losses, UrpRequest
 
@@ -96,6 +97,7 @@ class Trace(msgspec.Struct, kw_only=True):
     request_losses: Losses = msgspec.field(default_factory=Losses)  # of the last attempt
     response_losses: Losses = msgspec.field(default_factory=Losses)
     tried: list[dict[str, Any]] = []  # attempts that failed: provider, channel, message, status
+    asked: list[AttemptReport] = []  # every attempt with its time
     first_byte: float | None = None  # monotonic seconds, when a provider began to answer
     observe: Observer | None = None  # sees what each request rule does (dry run)
 

@@ -32,14 +32,14 @@ from monoize.settings import ModelSettings, ProviderSettings
 from monoize.store.capture_writer import CaptureWriter
 from monoize.store.journal import Closing, Journal, Opening
 from monoize.telemetry.requests import Finished, RequestCounts
+from monoize.telemetry.tracing import SILENT, CallReport, Tracer
 from monoize.urp import Usage
 
-__all__ = ["Captures", "LedgerAdmission"]
+__all__ = ["Captures", "Desk", "LedgerAdmission"]
 
 log = logging.getLogger("monoize.ledger")
 
-_SUCCESS = 200
-_CALLER_LEFT = 499
+_STATUSES = {"success": 200, "cancelled": 499, "error": 500}
 
 
 class Captures(msgspec.Struct, frozen=True):
@@ -49,29 +49,23 @@ class Captures(msgspec.Struct, frozen=True):
     longest: int  # bytes of one exchange
 
 
-class LedgerAdmission(Admission):
-    """`catalog` and `book` are those of one configuration; journal and limiter outlive it."""
+class Desk(msgspec.Struct, frozen=True, kw_only=True):
+    """What admission stands on. Catalog and prices are those of one configuration; the others outlive it."""
 
-    def __init__(  # noqa: PLR0913 - what it stands on
-        self,
-        counts: RequestCounts,
-        journal: Journal,
-        limiter: Limiter,
-        book: PriceBook,
-        catalog: Catalog,
-        clock: Clock,
-        *,
-        output_cap: int,
-        captures: Captures | None = None,
-    ) -> None:
-        self.counts = counts
-        self.journal = journal
-        self.limiter = limiter
-        self.book = book
-        self.catalog = catalog
-        self.clock = clock
-        self.output_cap = output_cap
-        self.captures = captures
+    clock: Clock
+    journal: Journal
+    limiter: Limiter
+    counts: RequestCounts
+    tracer: Tracer = SILENT
+    captures: Captures | None = None
+    catalog: Catalog
+    book: PriceBook
+    output_cap: int  # tokens that are reserved for an answer at most
+
+
+class LedgerAdmission(Admission):
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
 
     @override
     async def admit(self, call: Call, trace: Trace) -> Ticket:
@@ -83,18 +77,18 @@ class LedgerAdmission(Admission):
         amount = self._amount(call)
         grant = await self._granted(call)
         try:
-            await self.journal.open(self._opening(call, amount))
+            await self.desk.journal.open(self._opening(call, amount))
         except BaseException:
-            await self.limiter.release(grant, self.clock.now())
+            await self.desk.limiter.release(grant, self.desk.clock.now())
             raise
         return _LedgerTicket(self, call, trace, grant)
 
     @override
     def refused(self, incoming: Incoming, error: MonoizeError) -> None:
         caller = incoming.caller
-        self.journal.note(
+        self.desk.journal.note(
             {
-                **caller_columns(incoming, self.clock.now()),
+                **caller_columns(incoming, self.desk.clock.now()),
                 "status": "error",
                 "is_stream": bool(incoming.stream or incoming.wire.get("stream")),
                 "requested_model": str(incoming.model or incoming.wire.get("model") or "")[:256],
@@ -108,13 +102,15 @@ class LedgerAdmission(Admission):
         policy, request = call.incoming.caller.policy, call.request
         tokens = 0
         if policy.tokens_per_minute is not None:  # weighing costs time
-            tokens = input_bound(request) + min(request.max_output_tokens or 0, self.output_cap)
-        return await self.limiter.take(
+            tokens = input_bound(request) + min(
+                request.max_output_tokens or 0, self.desk.output_cap
+            )
+        return await self.desk.limiter.take(
             call.incoming.caller.key or ANONYMOUS,
             requests_per_minute=policy.requests_per_minute,
             tokens_per_minute=policy.tokens_per_minute,
             tokens=tokens,
-            now=self.clock.now(),
+            now=self.desk.clock.now(),
         )
 
     # --- prices ---
@@ -122,7 +118,7 @@ class LedgerAdmission(Admission):
     def _amount(self, call: Call) -> int:
         """The most that any provider that may be asked would cost; unpriced ones only for keys without a budget (D16)."""
         caller, most = call.incoming.caller, 0
-        for provider, row in self.catalog.offers(call.model):
+        for provider, row in self.desk.catalog.offers(call.model):
             multiplier = row.exact_multiplier()
             if call.ceiling is not None and multiplier > call.ceiling:
                 continue
@@ -136,7 +132,9 @@ class LedgerAdmission(Admission):
             if priced is not None:
                 most = max(
                     most,
-                    reserved(call.request, priced.rates, multiplier, output_cap=self.output_cap),
+                    reserved(
+                        call.request, priced.rates, multiplier, output_cap=self.desk.output_cap
+                    ),
                 )
         return most
 
@@ -152,16 +150,16 @@ class LedgerAdmission(Admission):
         places = {c.id: c.base_url for c in channels_of(provider)}
         base_url = places.get(channel or "", next(iter(places.values()), None))
         for name in (call.requested_model, call.model):
-            own = self.book.override(name)
+            own = self.desk.book.override(name)
             if own is not None:
                 return own
         upstream = upstream_model or upstream_name(row, call.model)
-        return self.book.rates(
+        return self.desk.book.rates(
             upstream,
             upstream,
             provider.type,
             base_url,
-            now=self.clock.now(),
+            now=self.desk.clock.now(),
             service_tier=call.request.service_tier,
         )
 
@@ -177,7 +175,7 @@ class LedgerAdmission(Admission):
             budgets=caller.policy.budgets,
             prepaid=caller.prepaid,
             log={
-                **caller_columns(call.incoming, self.clock.now()),
+                **caller_columns(call.incoming, self.desk.clock.now()),
                 "is_stream": call.wants_stream,
                 "requested_model": call.requested_model,
                 "effort": reasoning.effort if reasoning is not None else None,
@@ -185,19 +183,20 @@ class LedgerAdmission(Admission):
         )
 
     def milliseconds_since(self, started: float) -> int:
-        return max(0, round((self.clock.monotonic() - started) * 1000))
+        return max(0, round((self.desk.clock.monotonic() - started) * 1000))
 
 
 class _LedgerTicket(Ticket):
-    def __init__(self, desk: LedgerAdmission, call: Call, trace: Trace, grant: Grant) -> None:
+    def __init__(self, admission: LedgerAdmission, call: Call, trace: Trace, grant: Grant) -> None:
         self.headers = limits.headers(grant)
-        self._desk = desk
+        self._admission = admission
+        self._desk = admission.desk
         self._call = call
         self._trace = trace
         self._grant = grant
         self._is_open = True
         self._ended_well = False
-        self.captures = desk.captures is not None and self._capture != "off"
+        self.captures = admission.desk.captures is not None and self._capture != "off"
 
     @property
     def _capture(self) -> str:
@@ -232,6 +231,8 @@ class _LedgerTicket(Ticket):
             log=self._columns(ending, metered, bill, multiplier, unpriced=priced is None),
         )
         self._desk.counts.add(self._finished(ending, metered, closing.charge))
+        if self._desk.tracer.active:
+            self._desk.tracer.record(self._report(ending, metered, closing.charge))
         try:
             await self._desk.journal.close(closing)
         except DatabaseAway:  # its reservation is settled at its estimate when the store is back
@@ -256,6 +257,29 @@ class _LedgerTicket(Ticket):
             first_byte_seconds=None if first is None else first - incoming.started,
         )
 
+    def _report(self, ending: Ending, metered: Metered | None, charge: int) -> CallReport:
+        incoming, trace, clock = self._call.incoming, self._trace, self._desk.clock
+        seconds, first = clock.monotonic() - incoming.started, trace.first_byte
+        error = ending.error
+        return CallReport(
+            request_id=incoming.request_id,
+            protocol=incoming.protocol.id,
+            model=self._call.requested_model,
+            stream=self._call.wants_stream,
+            started=clock.now() - seconds,
+            seconds=seconds,
+            first_chunk_seconds=None if first is None else first - incoming.started,
+            status=_STATUSES[ending.status] if error is None else error.http_status,
+            error=None if error is None else error.error_code,
+            attempts=tuple(trace.asked),
+            response_model=trace.upstream_model,
+            usage=metered.usage if metered is not None else None,
+            estimated=metered is not None and metered.estimated,
+            charge=charge,
+            key=incoming.caller.key_name,
+            headers=incoming.headers,
+        )
+
     def _metered(self, ending: Ending) -> Metered | None:
         """What is charged for: a good reply, and what a caller that left had caused; failures cost nothing."""
         if ending.status == "error" or (ending.status == "cancelled" and not self._trace.attempts):
@@ -268,7 +292,9 @@ class _LedgerTicket(Ticket):
         if metered is None or trace.provider not in offers:
             return None, None, Decimal(1)
         provider, row = offers[trace.provider]
-        priced = desk.price(self._call, provider, row, trace.channel, trace.upstream_model)
+        priced = self._admission.price(
+            self._call, provider, row, trace.channel, trace.upstream_model
+        )
         multiplier = row.exact_multiplier()
         if priced is None:
             return None, None, multiplier
@@ -293,8 +319,7 @@ class _LedgerTicket(Ticket):
         unpriced: bool,
     ) -> dict[str, Any]:
         trace, started = self._trace, self._call.incoming.started
-        first, total = trace.first_byte, self._desk.milliseconds_since(started)
-        statuses = {"success": _SUCCESS, "cancelled": _CALLER_LEFT}
+        first, total = trace.first_byte, self._admission.milliseconds_since(started)
         usage = metered.usage if metered is not None else None
         return {
             "status": ending.status,
@@ -307,7 +332,7 @@ class _LedgerTicket(Ticket):
             "charge": bill.amount if bill is not None else 0,
             "estimated": metered is not None and metered.estimated,
             "unpriced": metered is not None and unpriced,
-            "http_status": statuses.get(ending.status),
+            "http_status": _STATUSES[ending.status],
             **error_columns(ending.error),
             "first_byte_ms": None if first is None else max(0, round((first - started) * 1000)),
             "duration_ms": total,

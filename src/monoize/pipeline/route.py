@@ -26,6 +26,7 @@ from monoize.routing.affinity import conversation, follow_up
 from monoize.routing.breaker import Outcome, Permit
 from monoize.routing.verdict import Verdict, judged
 from monoize.routing.waterfall import Offer, Turn, Wanted, Waterfall
+from monoize.telemetry.tracing import AttemptReport
 
 __all__ = ["check_offer", "fail_forward", "wanted"]
 
@@ -57,9 +58,11 @@ async def fail_forward(call: Call, kit: Kit, trace: Trace, work: Work[T]) -> T:
         while (turn := waterfall.next(kit.clock.monotonic())) is not None:
             with _held(turn.permit, kit.clock):
                 attempt = Attempt(call, turn.candidate, kit, trace)
+                started = kit.clock.monotonic()
                 try:
                     done = await work(attempt)
                 except MonoizeError as error:
+                    trace.asked.append(_report(attempt, started, error))
                     verdict = await _given_up(attempt, turn, error)
                     if not verdict.advances:
                         raise
@@ -70,6 +73,7 @@ async def fail_forward(call: Call, kit: Kit, trace: Trace, work: Work[T]) -> T:
                     await attempt.close()
                     raise
                 else:
+                    trace.asked.append(_report(attempt, started, None))
                     if attempt.was_sent:
                         trace.first_byte = kit.clock.monotonic()
                         next_key = _follow_up(call, turn, done)
@@ -93,6 +97,22 @@ def _held(permit: Permit, clock: Clock) -> Iterator[None]:
     except BaseException:
         permit.settle(Outcome.NEUTRAL, clock.monotonic())  # unless it has been settled before
         raise
+
+
+def _report(attempt: Attempt, started: float, error: MonoizeError | None) -> AttemptReport:
+    clock, candidate = attempt.kit.clock, attempt.candidate
+    seconds = clock.monotonic() - started
+    provider = error.provider if error is not None else None
+    return AttemptReport(
+        provider=candidate.provider.id,
+        channel=candidate.channel.id,
+        model=attempt.request.model,
+        base_url=candidate.channel.base_url,
+        started=clock.now() - seconds,
+        seconds=seconds,
+        status=provider.status if provider is not None else None,
+        error=error.error_code if error is not None else None,
+    )
 
 
 def _follow_up(call: Call, turn: Turn, done: object) -> str | None:

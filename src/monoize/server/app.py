@@ -21,6 +21,7 @@ from monoize.server.api import door as api
 from monoize.server.house import House
 from monoize.server.http import CallerGone, HttpRequest, Receive, Send, json_answer, send_answer
 from monoize.settings import LimitSettings
+from monoize.telemetry import logs
 
 __all__ = ["App"]
 
@@ -97,6 +98,7 @@ class App:
         request = HttpRequest.from_scope(
             scope, _noting(receive, arrived), kit.ids.new("req_"), kit.clock.monotonic()
         )
+        logs.request_id.set(request.request_id)
         work = asyncio.ensure_future(self._answered(request, send, arrived))
         gone = asyncio.ensure_future(_disconnect(receive, arrived))
         try:

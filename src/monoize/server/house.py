@@ -30,7 +30,7 @@ from monoize.store.database import Database
 from monoize.store.journal import Journal, JournalLimits
 from monoize.store.retention import Retention
 from monoize.store.vault import Vault
-from monoize.telemetry.requests import RequestCounts
+from monoize.telemetry import scrub, tracing
 from monoize.upstream.aiohttp_client import AiohttpClient
 from monoize.upstream.engine_client import EngineClient
 from monoize.upstream.models import ProviderModels
@@ -81,6 +81,7 @@ class House:
         self._lasting = await self._made()
         await self._read_store(self._lasting)
         self._state = build(self._settings, self._stored, self._lasting)
+        scrub.register(*scrub.secrets_of(self._state.settings))
         self._tasks = [
             asyncio.create_task(self._probe(), name="prober"),
             asyncio.create_task(self._watch(), name="watching the configuration"),
@@ -109,6 +110,7 @@ class House:
         if lasting.journal is not None:
             await lasting.journal.aclose()
         await lasting.limiter.aclose()
+        await asyncio.to_thread(lasting.tracer.close)
         if lasting.database is not None:
             await lasting.database.aclose()
 
@@ -128,7 +130,7 @@ class House:
             affinity=Affinity(),
             limiter=await self._limiter(settings),
             provider_models=ProviderModels(client, clock, settings.server.timeouts),
-            counts=RequestCounts(),
+            tracer=tracing.from_environment(self._environment),
         )
         if settings.database is None:
             return lasting
@@ -209,6 +211,7 @@ class House:
             log.error("the changed configuration is not used: %s", error.message)  # noqa: TRY400
             return False
         self._settings = settings
+        scrub.register(*scrub.secrets_of(self._state.settings))
         if lasting.keyring is not None:
             lasting.keyring.forget()
         log.info("the configuration was renewed")

@@ -15,7 +15,7 @@ from monoize.engine import ChatEngine, EngineSetup, engines
 from monoize.limiter import Limiter
 from monoize.money.book import PriceBook
 from monoize.pipeline.admission import Admission, OpenDoor
-from monoize.pipeline.charging import Captures, LedgerAdmission
+from monoize.pipeline.charging import Captures, Desk, LedgerAdmission
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.rulebook import overrides, rulebook
 from monoize.routing.affinity import Affinity
@@ -33,6 +33,7 @@ from monoize.store.database import Database
 from monoize.store.journal import Journal
 from monoize.store.vault import Vault
 from monoize.telemetry.requests import RequestCounts
+from monoize.telemetry.tracing import SILENT, Tracer
 from monoize.upstream.client import UpstreamClient
 from monoize.upstream.engine_client import EngineClient
 from monoize.upstream.models import ProviderModels
@@ -59,6 +60,7 @@ class Lasting(msgspec.Struct, frozen=True, kw_only=True):
     limiter: Limiter
     provider_models: ProviderModels
     counts: RequestCounts = msgspec.field(default_factory=RequestCounts)
+    tracer: Tracer = SILENT
     database: Database | None = None
     vault: Vault | None = None
     journal: Journal | None = None
@@ -163,15 +165,19 @@ def _admission(settings: Settings, stored: Stored, lasting: Lasting, catalog: Ca
         return OpenDoor()
     own = overrides(settings.settings.prices)  # first: of the globs that fit the first holds (D49)
     rates = {**own, **{m: r for m, r in overrides(stored.prices).items() if m not in own}}
+    writer = lasting.capture_writer
     return LedgerAdmission(
-        lasting.counts,
-        lasting.journal,
-        lasting.limiter,
-        PriceBook(rates),
-        catalog,
-        lasting.clock,
-        output_cap=settings.settings.ledger.output_cap_tokens,
-        captures=None
-        if lasting.capture_writer is None
-        else Captures(lasting.capture_writer, settings.settings.logs.capture_bytes),
+        Desk(
+            clock=lasting.clock,
+            journal=lasting.journal,
+            limiter=lasting.limiter,
+            counts=lasting.counts,
+            tracer=lasting.tracer,
+            captures=None
+            if writer is None
+            else Captures(writer, settings.settings.logs.capture_bytes),
+            catalog=catalog,
+            book=PriceBook(rates),
+            output_cap=settings.settings.ledger.output_cap_tokens,
+        )
     )

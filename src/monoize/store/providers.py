@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, insert, select
 
 from monoize.errors import ConfigError, InvalidRequest, NotFound
-from monoize.settings import ProviderSettings
-from monoize.settings import check_provider as check_provider
+from monoize.settings import ProviderSettings, check_provider
 from monoize.store import audit, channel_secrets, checks, settings
 from monoize.store.channel_secrets import ChannelSecrets
 from monoize.store.paging import bounded

@@ -14,7 +14,7 @@ __all__ = ["Retention", "Swept"]
 
 _DAY_MS = 86_400_000
 _INCREMENTAL = 2  # PRAGMA auto_vacuum
-_PAGES = 1000  # of SQLite's file, given back at a time
+_PAGES = 256  # of SQLite's file, a megabyte, given back at a time
 _log = request_logs.c
 
 
@@ -104,7 +104,11 @@ def _give_back(connection: Connection) -> bool:
     free = _pragma(connection, "freelist_count")
     if free * 4 <= _pragma(connection, "page_count"):
         return False
-    connection.exec_driver_sql(f"PRAGMA incremental_vacuum({_PAGES})").all()
+    cursor = connection.connection.cursor()
+    for _ in range(min(free, _PAGES)):
+        # Told to free more, it answers with rows that have no columns, and Python's driver does not go on after one.
+        cursor.execute("PRAGMA incremental_vacuum(1)")
+    cursor.close()
     return _pragma(connection, "freelist_count") < free
 
 

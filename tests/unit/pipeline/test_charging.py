@@ -13,7 +13,7 @@ from monoize.errors import BudgetExceeded, Forbidden, MonoizeError, RateLimited,
 from monoize.limits.memory import MemoryLimiter
 from monoize.money.book import PriceBook
 from monoize.money.rates import parse_rates
-from monoize.pipeline.charging import LedgerAdmission
+from monoize.pipeline.charging import Desk, LedgerAdmission
 from monoize.store.database import Database
 from monoize.store.journal import Journal
 from monoize.store.tables import ledger, request_logs, reservations, spend
@@ -37,13 +37,15 @@ class Till(Bench):
         self.limiter = MemoryLimiter()
         self.counts = RequestCounts()
         admission = LedgerAdmission(
-            self.counts,
-            self.journal,
-            self.limiter,
-            PriceBook(rates),
-            self.kit.catalog,
-            self.clock,
-            output_cap=output_cap,
+            Desk(
+                clock=self.clock,
+                journal=self.journal,
+                limiter=self.limiter,
+                counts=self.counts,
+                catalog=self.kit.catalog,
+                book=PriceBook(rates),
+                output_cap=output_cap,
+            )
         )
         self.use(admission=admission)
         return self

@@ -172,5 +172,6 @@ def test_sqlite_gives_free_pages_back_where_it_may(tmp_path):
         assert size(connection) < before / 2
     with engine.begin() as connection:
         assert Retention(keep_days=1).sweep(connection, NOW) == Swept()
+        assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
         assert connection.execute(select(func.count()).select_from(request_logs)).scalar() == 0
     engine.dispose()

@@ -36,9 +36,7 @@ async def answered(request: HttpRequest, state: State, house: House) -> Answer:
         if endpoint.role == "admin" and caller.role != "admin":  # CVE-2026-35029
             raise Forbidden("this is for admins: use the key of a user whose role is admin")
         request = msgspec.structs.replace(request, caller=caller)
-    query = (
-        None if endpoint.query is None else _read(dict(request.query), endpoint.query, strict=False)
-    )
+    query = None if endpoint.query is None else _query(request, endpoint)
     body = (
         None
         if endpoint.body is None
@@ -73,6 +71,14 @@ def _found(request: HttpRequest) -> tuple[Endpoint, dict[str, str]]:
     refused = MethodNotAllowed(f"{request.path} takes {takes}, not {request.method}")
     refused.headers["allow"] = takes
     raise refused
+
+
+def _query(request: HttpRequest, endpoint: Endpoint) -> Any:
+    query = _read(dict(request.query), endpoint.query, strict=False)
+    for name in request.query:
+        if getattr(query, name) is None:  # who means nothing leaves it out
+            raise InvalidRequest(f"{name}: null is no value of a query", param=name)
+    return query
 
 
 async def _body(request: HttpRequest, state: State, endpoint: Endpoint) -> Any:
