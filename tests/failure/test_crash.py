@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -13,8 +15,11 @@ import pytest
 from fakes.books_seen import Books, checked, open_account
 from fakes.counting_upstream import PRICES, CountingUpstream, price_of, usage_of
 from fakes.databases import database_url  # noqa: F401 - a fixture
+from fakes.ledger import rows_of
 from fakes.mixed_load import Lived, live_all, some
 from fakes.mortal_gateway import MortalGateway
+from monoize.store.database import Database
+from monoize.store.tables import instances
 
 pytestmark = pytest.mark.soak
 
@@ -41,7 +46,7 @@ def settings(url: str, upstream: CountingUpstream) -> dict:
     }
 
 
-@pytest.mark.spec("T36", "T37", "T39", "T18")
+@pytest.mark.spec("T39", "T18")
 async def test_a_killed_gateway_settles_every_request_exactly_once(
     database_url: str,  # noqa: F811
     upstream: CountingUpstream,
@@ -77,6 +82,54 @@ async def test_a_killed_gateway_settles_every_request_exactly_once(
     assert {one.end for one in everyone} >= {"complete", "refused", "left", "broken"}
     assert interrupted, "no kill came while a request was under way"
     assert "Traceback" not in gateway.log_text()
+
+
+@pytest.mark.spec("T39", "T18")
+async def test_a_worker_that_is_killed_alone_is_followed_by_another_that_settles_for_it(
+    upstream: CountingUpstream, tmp_path: Path
+):
+    url = f"sqlite:///{tmp_path}/store.db"
+    gateway = MortalGateway(tmp_path, settings(url, upstream), workers=2)
+    database = await Database.open(url, tmp_path)
+    await asyncio.to_thread(gateway.start)
+    try:
+        before = await worker_ids(database, lambda found: len(found) == 2)
+        everyone = some(range(1, 5000), (FILE_KEY,), SEED)
+        is_going, has_begun = True, asyncio.Event()
+        load = asyncio.create_task(
+            live_all(
+                gateway.port,
+                everyone,
+                at_a_time=AT_A_TIME,
+                goes_on=lambda: is_going,
+                told=lambda count: has_begun.set() if count == AT_A_TIME else None,
+            )
+        )
+        await has_begun.wait()
+        victim = min(before)
+        os.kill(victim, signal.SIGKILL)
+        after = await worker_ids(database, lambda found: len(found) == 2 and victim not in found)
+        assert len(before & after) == 1, "the other one lives on"
+        is_going = False
+        done = await load
+        assert await asyncio.to_thread(gateway.stop) in (0, -15)
+    finally:
+        await asyncio.to_thread(gateway.kill)
+        await database.aclose()
+    await checked(url, tmp_path, done)
+    books = await Books.read(url, tmp_path)
+    assert_counts(books, upstream)
+    answered = {one.request_id for one in done if one.end in ("complete", "refused")}
+    assert not [n for n in answered if n and books.logs[n]["status"] == "interrupted"]
+
+
+async def worker_ids(database: Database, wanted: Callable[[set[int]], bool]) -> set[int]:
+    """The processes that have signed in the store, once they are those that are wanted."""
+    deadline = asyncio.get_running_loop().time() + 30
+    while not wanted(found := {row["pid"] for row in await rows_of(database, instances)}):
+        assert asyncio.get_running_loop().time() < deadline, found
+        await asyncio.sleep(0.05)
+    return found
 
 
 async def lived_until_killed(

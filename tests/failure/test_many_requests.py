@@ -39,7 +39,7 @@ def settings(url: str, upstream: CountingUpstream) -> dict:
     }
 
 
-@pytest.mark.spec("T36", "T37", "T38", "T39", "T18", "D16")
+@pytest.mark.spec("T38", "T39", "T18")
 async def test_log_ledger_and_provider_agree_after_many_requests(
     database_url: str,  # noqa: F811
     upstream: CountingUpstream,

@@ -96,6 +96,7 @@ async def test_a_budget_for_one_lets_one_of_fifty_pass_with_two_workers(
         other = assert_one_passed(more, upstream, 402)
     finally:
         await asyncio.to_thread(gateway.stop)
+    assert "per minute for each worker by itself" in gateway.log_text()
     key_id = key.split("-")[2]
     await checked(database_url, tmp_path, everyone + more, budgets={key_id: budgets})
     books = await Books.read(database_url, tmp_path)

@@ -12,8 +12,8 @@ FIRST_MS = 1_760_000_000_000  # the first row's moment; then one row a second
 SECOND = 1000
 _STEP = 10_000  # rows of one transaction
 
-# Rare values stand in the oldest rows only: a walk from the newest meets them last. Within the log every pair of
-# crowded values is crowded too, except `k-even` with `p-odd`, which meet in the oldest rows alone.
+# Rare values stand in the oldest rows only: a walk from the newest meets them last. `gone` is a name that a quarter of
+# the rows have, and none of the newer half. `k-even` and `p-odd` are crowded, but meet in the oldest rows alone.
 _FILL = """
 INSERT INTO request_logs (
     request_id, status, created_at, key_id, key_name, user_id, username, address, protocol, operation, is_stream,
@@ -29,7 +29,7 @@ SELECT
          ELSE 'k-' || CAST(i % 200 AS TEXT) END,
     'a key',
     CASE WHEN i < 10 THEN 'u-rare' WHEN i % 2 = 0 THEN 'u-even' ELSE 'u-' || CAST(i % 40 AS TEXT) END,
-    CASE WHEN i < 10 THEN 'rare' WHEN i % 2 = 0 THEN 'even' ELSE 'name ' || CAST(i % 40 AS TEXT) END,
+    CASE WHEN i < 10 THEN 'rare' WHEN i % 2 = 0 THEN 'even' WHEN i < :half THEN 'gone' ELSE 'name ' || CAST(i % 40 AS TEXT) END,
     '192.0.2.1',
     CASE WHEN i < 10 THEN 'gemini' WHEN i % 3 = 0 THEN 'messages' ELSE 'chat_completion' END,
     CASE WHEN i < 10 THEN 'embeddings' ELSE 'chat' END,
@@ -53,15 +53,16 @@ FROM number
 """
 
 
-def fill(connection: Connection, first: int, last: int) -> None:
-    """The rows from number `first` to number `last`."""
-    connection.execute(text(_FILL), {"first": first, "last": last, "epoch": FIRST_MS})
+def fill(connection: Connection, first: int, last: int, rows: int) -> None:
+    """The rows from number `first` to number `last`, of so many."""
+    values = {"first": first, "last": last, "half": rows // 2, "epoch": FIRST_MS}
+    connection.execute(text(_FILL), values)
 
 
 async def fill_log(database: Database, rows: int) -> None:
     """In steps that keep within the time a statement may take; then the planner is told, as it would be in time."""
     for first, last in steps(rows):
-        await database.write(lambda c, first=first, last=last: fill(c, first, last))
+        await database.write(lambda c, first=first, last=last: fill(c, first, last, rows))
     if database.dialect == "postgresql":
         await database.write(lambda c: c.execute(text("ANALYZE request_logs")) and None)
 

@@ -37,6 +37,7 @@ class Lived:
     way: str  # what the upstream does
     habit: str  # what the caller does: read, leave, misname
     key: str
+    model: str = "m"
     request_id: str | None = None
     status: int | None = None
     end: str = "nothing"  # complete, error, refused, cut, left, late, broken
@@ -56,7 +57,7 @@ def some(numbers: Iterable[int], keys: tuple[str, ...], seed: int) -> list[Lived
 
 
 def asking(one: Lived) -> tuple[str, bytes]:
-    model = "nobody-has-this" if one.habit == "misname" else "m"
+    model = "nobody-has-this" if one.habit == "misname" else one.model
     given = body(one.protocol, model, stream=one.stream)
     match one.protocol:
         case "gemini":
@@ -78,7 +79,7 @@ def session() -> aiohttp.ClientSession:
 
 async def live(client: aiohttp.ClientSession, port: int, one: Lived) -> Lived:
     target, data = asking(one)
-    headers = {"authorization": f"Bearer {one.key}"}
+    headers = {"authorization": f"Bearer {one.key}"} if one.key else {}
     # Whoever waits for a whole reply leaves before it is there.
     patience = 0.02 if one.habit == "leave" and not one.stream else 60.0
     try:

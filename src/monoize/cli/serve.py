@@ -43,6 +43,12 @@ def serve(
         print(f"monoize: {problem}", file=sys.stderr)
         return 1
     _announce(settings, embedded=config is None)
+    if workers > 1 and settings.redis is None:
+        log.warning(
+            "%d workers and no `redis`: budgets and balances hold for all of them together, calls and tokens "
+            "per minute for each worker by itself",
+            workers,
+        )
     return worker.run(place, settings, workers)
 
 

@@ -43,6 +43,11 @@ class Access:
         # On loopback a foreign name is a page that rebinds DNS; elsewhere names are the operator's affair.
         self._checks_host = is_loopback(server.host) or bool(server.hosts)
 
+    @property
+    def is_open(self) -> bool:
+        """Nobody needs a key."""
+        return self._open
+
     def check_site(self, headers: Mapping[str, str]) -> None:
         """A browser elsewhere must not reach the gateway (INTERFACES)."""
         named = headers.get("host", "")

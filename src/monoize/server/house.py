@@ -42,6 +42,7 @@ log = logging.getLogger("monoize.server")
 _LOOK_SECONDS = 1.0  # between two looks at the config file and the database's revision
 _SWEEP_SECONDS = 60.0  # between two looks for rows that are too old
 _BETWEEN_STEPS_SECONDS = 0.05
+_SETTLE_SECONDS = 0.2  # without a change of the file before it is read
 _USED_SECONDS = 30.0  # between two times that "last used" is written
 
 
@@ -195,18 +196,20 @@ class House:
         lasting, settings, is_new = self._lasting, self._settings, False
         if lasting is None:
             return False
-        stamp = self._stamp()
-        if stamp != self._seen:
-            self._seen = stamp
+        if await self._has_new_file():
             try:
                 settings, is_new = self._load(), True
             except ConfigError as error:
                 log.error("the changed config is not used: %s", error.message)  # noqa: TRY400 - the sentence says it all
-        is_new = await self._read_store(lasting) or is_new
+        try:
+            is_new = await self._read_store(lasting) or is_new
+        except DatabaseAway:
+            if not is_new:  # a key that the file turns off has to stop, whatever else is away
+                raise
         if not is_new:
             return False
         try:
-            self._state = build(settings, self._stored, lasting)
+            self._state = build(settings, self._stored_with_lock(), lasting)
         except ConfigError as error:
             log.error("the changed configuration is not used: %s", error.message)  # noqa: TRY400
             return False
@@ -216,6 +219,23 @@ class House:
             lasting.keyring.forget()
         log.info("the configuration was renewed")
         return True
+
+    async def _has_new_file(self) -> bool:
+        """Whether it changed, and whoever writes it seems to be done: half a file may be valid, too."""
+        stamp = self._stamp()
+        if stamp == self._seen:
+            return False
+        await asyncio.sleep(_SETTLE_SECONDS)
+        if self._stamp() != stamp:
+            return False  # the next look will find it
+        self._seen = stamp
+        return True
+
+    def _stored_with_lock(self) -> Stored:
+        """Where keys were needed they stay needed until a restart, should a change leave none of them (T46)."""
+        if self._state is None or self._state.access.is_open:
+            return self._stored
+        return msgspec.structs.replace(self._stored, has_keys=True)
 
     async def _watch(self) -> None:
         rounds = round(_USED_SECONDS / _LOOK_SECONDS)

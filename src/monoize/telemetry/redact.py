@@ -16,9 +16,11 @@ __all__ = ["Redacted", "redacted"]
 
 CUT = "…"
 _DEEPEST = 64
+_PARTS = 8
 _LONGEST_SECRET = 4096
+_LONGEST_READ = 1_000_000  # characters of one text; nobody is to wait for what is thrown away
 _SHOWN = 12  # letters of something encoded: enough to see what kind of file it is
-_PER_VALUE = 4  # characters that a number, a list or a mapping counts for
+_PER_VALUE = 4  # characters that a number, a list, a mapping or a mask counts for
 _NUMBERS = 32  # of a vector that are shown
 
 # Names whose values are secrets wherever they stand, written without `-` and `_`.
@@ -39,7 +41,7 @@ _PRIVATE_KEY = re.compile(
     re.DOTALL,
 )
 # No word is so long; a picture, a sound, a signature or an encrypted thought is.
-_ENCODED = re.compile(r"[A-Za-z0-9+/_\-]{256,}+={0,2}")
+_ENCODED = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{256,}+={0,2}")
 
 Scrub = Callable[[str], str]
 
@@ -53,6 +55,7 @@ class Redacted(msgspec.Struct, frozen=True):
 def redacted(body: Any, *, longest: int, scrub: Scrub = scrubbed) -> Redacted:
     """A JSON value, text or bytes; `longest` is how many characters all its texts may have together.
 
+    The few parts of an outermost mapping count each for itself: a long request leaves room for its reply.
     A quarter of a megabyte of text takes some 50 milliseconds: do it off the path of the call, and before a
     transaction, not in it.
     """
@@ -61,15 +64,17 @@ def redacted(body: Any, *, longest: int, scrub: Scrub = scrubbed) -> Redacted:
 
 class _Redaction:
     def __init__(self, longest: int, scrub: Scrub) -> None:
-        self._left = longest
+        self._longest = self._left = longest
         self._scrub = scrub
 
     def value(self, value: Any, depth: int, *, secret: bool = False, headers: bool = False) -> Any:
         if isinstance(value, bytes | bytearray | memoryview):
             value = bytes(value).decode("utf-8", "replace")
-        if isinstance(value, str):
-            return MASK if secret and value else self.text(value)
+        if isinstance(value, str) and not (secret and value):
+            return self.text(value)
         self._left -= _PER_VALUE
+        if isinstance(value, str):
+            return MASK
         if isinstance(value, float):
             return value if math.isfinite(value) else None
         if value is None or isinstance(value, bool | int):
@@ -91,6 +96,8 @@ class _Redaction:
     ) -> dict[str, Any]:
         kept: dict[str, Any] = {}
         for key, inner in value.items():
+            if depth == 0 and len(value) <= _PARTS:
+                self._left = self._longest
             if self._left <= 0:
                 kept[CUT] = f"{len(value) - len(kept)} more"
                 break
@@ -120,10 +127,12 @@ class _Redaction:
     def text(self, text: str) -> str:
         if self._left <= 0:
             return CUT if text else text
-        text = _ENCODED.sub(self._shortened, _PRIVATE_KEY.sub(rf"\1 {MASK}", text))
-        safe, is_whole = self._beginning(text, self._left)
+        read = text[:_LONGEST_READ]
+        short = _ENCODED.sub(self._shortened, _PRIVATE_KEY.sub(rf"\1 {MASK}", read))
+        safe, is_whole = self._beginning(short, self._left, is_cut=len(text) > len(read))
         if not is_whole:
-            safe = f"{safe}{CUT} ({len(text) - len(safe)} more characters)"
+            more = len(text) - len(read) + len(short) - len(safe)
+            safe = f"{safe}{CUT} ({more} more characters)"
         self._left -= len(safe)
         return _storable(safe)
 
@@ -131,13 +140,13 @@ class _Redaction:
         safe, _ = self._beginning(match[0], _SHOWN)
         return f"{safe}{CUT} ({len(match[0])} characters)"
 
-    def _beginning(self, text: str, length: int) -> tuple[str, bool]:
-        """Scrubbed, and whether it is all of it.
+    def _beginning(self, text: str, length: int, *, is_cut: bool = False) -> tuple[str, bool]:
+        """Scrubbed, and whether it is all of it; `is_cut`: more was there before.
 
         A secret that is cut in two is not found any more, so the cut comes later, and where one may have been cut is
         left out.
         """
-        if len(text) <= length + _LONGEST_SECRET:
+        if not is_cut and len(text) <= length + _LONGEST_SECRET:
             safe = self._scrub(text)
             return safe[:length], len(safe) <= length
         safe = self._scrub(text[: length + _LONGEST_SECRET])

@@ -100,3 +100,8 @@ def test_there_are_never_more_keys_than_the_bound():
 )
 def test_moments_are_whole_milliseconds(seconds, expected):
     assert milliseconds(seconds) == expected
+
+
+def test_a_limit_of_nothing_lets_nothing_through():
+    tally = Window().take(demand(rpm=0), 0)
+    assert (tally.admitted, tally.requests_wait) == (False, WINDOW)

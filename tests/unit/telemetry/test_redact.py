@@ -146,6 +146,21 @@ def test_pictures_and_sounds_are_shortened(body):
     assert str(len(PICTURE)) in text
 
 
+@pytest.mark.parametrize("text", ["a" * 255 + " ", "word ", "a", "-----BEGIN PRIVATE KEY-----"])
+@pytest.mark.spec("T40")
+def test_no_text_takes_long(text):
+    """A million characters, each of which could begin something; a second attempt at each would take minutes."""
+    assert len(kept(text * (3_000_000 // len(text)), longest=1000)) < 1100
+
+
+@pytest.mark.parametrize("place", range(999_980, 1_000_001, 4))
+def test_a_secret_is_not_shown_in_part_where_reading_ends(place):
+    text = f"{'A' * (place - 1)} {SECRET}{' y' * 1000}"
+    found = kept(text, 10_000, scrub=lambda text: text.replace(SECRET, "***"))
+    assert "can" not in found
+    assert len(found) < 100
+
+
 def test_vectors_are_shortened():
     found = kept({"embedding": [0.5] * 1536, "few": [1] * 32, "texts": ["a"] * 100})
     assert found["embedding"] == [0.5] * 32 + ["… 1504 more"]
@@ -157,6 +172,12 @@ def test_a_long_text_is_cut_and_says_so():
     assert found.startswith("ab ab")
     assert found.endswith(" more characters)")
     assert 90 < len(found) < 150
+
+
+def test_a_long_request_leaves_room_for_its_reply():
+    found = kept({"headers": {"a": "b"}, "request": "word " * 1000, "reply": "hello"}, longest=100)
+    assert (found["headers"], found["reply"]) == ({"a": "b"}, "hello")
+    assert len(found["request"]) < 150
 
 
 def nested(depth):
@@ -175,8 +196,9 @@ def nested(depth):
         nested(900),
         "word " * 500_000,
         [{"a": [{}] * 1000}] * 1000,
+        {"password": ["x"] * 1_000_000},
     ],
-    ids=("texts", "names", "nothing", "deep", "long", "empty"),
+    ids=("texts", "names", "nothing", "deep", "long", "empty", "secrets"),
 )
 @pytest.mark.spec("T40")
 def test_no_body_is_kept_larger_than_asked_for(body):
