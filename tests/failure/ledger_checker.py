@@ -88,7 +88,9 @@ async def _read_postgresql(url: str) -> dict[str, list[Row]]:
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             return {
-                table: [dict(row) for row in await connection.fetch(f"SELECT {columns} FROM {table}")]
+                table: [
+                    dict(row) for row in await connection.fetch(f"SELECT {columns} FROM {table}")
+                ]
                 for table, columns in TABLES.items()
             }
     finally:
@@ -270,7 +272,9 @@ def upstream_agrees(book: Ledger, facts: Facts) -> Iterator[str]:
             yield f"the provider was called for {model}, which nobody had reserved"
     for model, rows in named.items():
         count = counted.get(model, {"calls": 0})
-        entries = [book.charge_of[r["request_id"]] for r in rows if r["request_id"] in book.charge_of]
+        entries = [
+            book.charge_of[r["request_id"]] for r in rows if r["request_id"] in book.charge_of
+        ]
         exact = [entry for entry in entries if not entry["estimated"] and entry["amount"]]
         if exact and not count["calls"]:
             yield f"{model}: {len(exact)} exact charges, but the provider was never called"
@@ -331,7 +335,9 @@ def main(arguments: list[str]) -> int:
         print(said)
     if not found:
         paid = sum(row["amount"] for row in book.charges)
-        print(f"{len(book.logs)} requests, {len(book.charges)} charges of {paid} nano-USD: all is well")
+        print(
+            f"{len(book.logs)} requests, {len(book.charges)} charges of {paid} nano-USD: all is well"
+        )
     return 1 if found else 0
 
 

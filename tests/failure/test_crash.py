@@ -123,6 +123,39 @@ async def test_a_worker_that_is_killed_alone_is_followed_by_another_that_settles
     assert not [n for n in answered if n and books.logs[n]["status"] == "interrupted"]
 
 
+@pytest.mark.spec("T39")
+async def test_a_gateway_that_is_told_to_stop_settles_everything_itself(
+    upstream: CountingUpstream, tmp_path: Path
+):
+    url = f"sqlite:///{tmp_path}/store.db"
+    gateway = MortalGateway(tmp_path, settings(url, upstream))
+    await asyncio.to_thread(gateway.start)
+    is_going, has_begun = True, asyncio.Event()
+    load = asyncio.create_task(
+        live_all(
+            gateway.port,
+            some(range(1, 5000), (FILE_KEY,), SEED),
+            at_a_time=AT_A_TIME,
+            goes_on=lambda: is_going,
+            told=lambda count: has_begun.set() if count == 2 * AT_A_TIME else None,
+        )
+    )
+    try:
+        await has_begun.wait()
+        assert await asyncio.to_thread(gateway.stop) in (0, -15)
+        is_going = False
+        done = await load
+    finally:
+        await asyncio.to_thread(gateway.kill)
+    await checked(url, tmp_path, done)
+    books = await Books.read(url, tmp_path)
+    assert_counts(books, upstream)
+    assert books.statuses()["interrupted"] == 0
+    for one in done:  # whoever had a first byte has the last one, too
+        assert one.end != "broken" or one.status is None, one
+    assert "Traceback" not in gateway.log_text()
+
+
 async def worker_ids(database: Database, wanted: Callable[[set[int]], bool]) -> set[int]:
     """The processes that have signed in the store, once they are those that are wanted."""
     deadline = asyncio.get_running_loop().time() + 30

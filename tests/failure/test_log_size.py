@@ -21,6 +21,7 @@ from sqlalchemy import Connection, event
 from fakes.databases import database, database_url
 from fakes.log_rows import FIRST_MS, SECOND, fill_log
 from monoize.store import log_walk
+from monoize.store.database import Database
 from monoize.store.logs import LogFilter, export, page
 from monoize.store.retention import Retention
 
@@ -135,7 +136,7 @@ async def test_a_page_costs_the_same_whatever_is_asked_for(database, monkeypatch
         first = await database.read(lambda c, wanted=wanted: Work(c, lambda c: page(c, wanted)))
         assert not first.plans, wanted
         assert first.entries <= MOST_ENTRIES, (wanted, first.entries)
-        times.append((first.milliseconds, wanted))
+        times.append((await _best_time(database, wanted), wanted))
         before = first.result.next
         if before is not None:
             second = await database.read(
@@ -186,6 +187,17 @@ async def test_an_export_needs_the_same_memory_whatever_its_length(database):
         tracemalloc.stop()
     assert lines == rows + 1
     assert most < min(length / 2, 4_000_000)
+
+
+async def _best_time(database: Database, wanted: LogFilter) -> float:
+    """Of three, because whoever else runs on the machine is none of our business."""
+
+    def timed(connection: Connection) -> float:
+        started = time.perf_counter()
+        page(connection, wanted)
+        return (time.perf_counter() - started) * 1000
+
+    return min([await database.read(timed) for _ in range(3 if SOAK else 1)])
 
 
 def _print_times(dialect: str, times: list[tuple[float, LogFilter]]) -> None:

@@ -40,6 +40,7 @@ class Lived:
     model: str = "m"
     request_id: str | None = None
     status: int | None = None
+    fault: str = ""  # what broke
     end: str = "nothing"  # complete, error, refused, cut, left, late, broken
 
     @property
@@ -102,13 +103,16 @@ async def live(client: aiohttp.ClientSession, port: int, one: Lived) -> Lived:
     except TimeoutError:
         one.end = "left" if one.habit == "leave" else "late"
         return one
-    except (aiohttp.ClientError, ConnectionError):
-        one.end = "broken"
+    except (aiohttp.ClientError, ConnectionError) as error:
+        one.end, one.fault = "broken", repr(error)
         return one
     try:
         one.end = end_of(one.protocol, reply, stream=one.stream)
-    except (AssertionError, KeyError, ValueError):
-        one.end = "broken"  # ended in the middle of an event
+    except (AssertionError, KeyError, ValueError) as error:
+        one.end, one.fault = (
+            "broken",
+            f"{error!r}: {reply.raw[-300:]!r}",
+        )  # in the middle of an event
     return one
 
 

@@ -43,8 +43,8 @@ pytestmark = [pytest.mark.soak, pytest.mark.spec("T38", "T39")]
 
 SOAK = os.environ.get("MONOIZE_SOAK") == "1"
 BATCHES = 10
-HISTORIES = 2_000 if SOAK else 100  # of transactions
-CROWDS = 600 if SOAK else 100  # of tasks on whole journals
+HISTORIES = 1_000 if SOAK else 50  # of transactions
+CROWDS = 2_000 if SOAK else 100  # of tasks on whole journals
 SERVED = 60 if SOAK else 3  # histories on each real database
 STEPS = 60
 KEYS = ("k0", "k1", "k2")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -24,8 +24,10 @@ from sqlalchemy import Connection
 from monoize.account import NANO, User
 from monoize.clock import RandomIds, SystemClock
 from monoize.errors import ConfigError, InvalidRequest, MonoizeError, NotFound
+from monoize.money.rates import EXACT
 from monoize.settings import Settings, load
 from monoize.store import users, vault
+from monoize.store.checks import LARGEST_AMOUNT
 from monoize.store.database import Database
 from monoize.store.vault import Vault
 
@@ -154,10 +156,10 @@ def user_named(connection: Connection, name: str) -> User:
 def nano(dollars: str, what: str) -> int:
     """Nano-USD of an exact decimal such as 12.50."""
     try:
-        amount = Decimal(dollars) * NANO
-    except InvalidOperation:
-        amount = Decimal("NaN")
-    if not amount.is_finite() or amount != amount.to_integral_value():
+        amount = EXACT.multiply(Decimal(dollars), Decimal(NANO))
+    except ArithmeticError:
+        amount = Decimal("Infinity")  # what cannot be read is as good as what is too large
+    if amount.is_nan() or abs(amount) > LARGEST_AMOUNT or amount != amount.to_integral_value():
         raise InvalidRequest(
             f"{what} must be a number of USD with at most {_DIGITS} digits after the point, not {dollars!r}"
         )

@@ -202,7 +202,7 @@ class House:
             except ConfigError as error:
                 log.error("the changed config is not used: %s", error.message)  # noqa: TRY400 - the sentence says it all
         try:
-            is_new = await self._read_store(lasting) or is_new
+            is_new = await self._look_at_store(lasting) or is_new
         except DatabaseAway:
             if not is_new:  # a key that the file turns off has to stop, whatever else is away
                 raise
@@ -215,8 +215,6 @@ class House:
             return False
         self._settings = settings
         scrub.register(*scrub.secrets_of(self._state.settings))
-        if lasting.keyring is not None:
-            lasting.keyring.forget()
         log.info("the configuration was renewed")
         return True
 
@@ -266,6 +264,16 @@ class House:
                     break
                 more = swept.more
                 await asyncio.sleep(_BETWEEN_STEPS_SECONDS)
+
+    async def _look_at_store(self, lasting: Lasting) -> bool:
+        """Whether the database has news; the keys that are remembered hear of it."""
+        moment = lasting.clock.monotonic()
+        is_new = await self._read_store(lasting)
+        if lasting.keyring is not None and is_new:
+            lasting.keyring.forget()
+        elif lasting.keyring is not None:
+            lasting.keyring.confirm(moment)
+        return is_new
 
     async def _read_store(self, lasting: Lasting) -> bool:
         """Whether the database has another revision than the one that is in use."""

@@ -23,6 +23,7 @@ REFRESH_SECONDS = (
     30.0  # as long as a change made elsewhere may go unnoticed without the revision's help
 )
 UNKNOWN_SECONDS = 5.0
+PATIENCE_SECONDS = 0.5  # for an answer about a key that is known well enough to go on without it
 KEPT = 10_000
 _UNKNOWN = "this API key is not known here"
 
@@ -37,20 +38,32 @@ class _Entry(msgspec.Struct, frozen=True):
 
 class Keyring:
     def __init__(
-        self, database: Database, vault: Vault, clock: Clock, *, grace_seconds: float
+        self,
+        database: Database,
+        vault: Vault,
+        clock: Clock,
+        *,
+        grace_seconds: float,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._database = database
         self._vault = vault
         self._clock = clock
         self._grace = grace_seconds
+        self._patience = patience
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._asking: dict[str, asyncio.Future[_Entry]] = {}
+        self._asking: dict[str, tuple[asyncio.Future[_Entry], float]] = {}  # and since when
         self._stale_before = float("-inf")
+        self._confirmed_at = float("-inf")
         self.used: dict[str, int] = {}  # key id -> when last, in milliseconds; written now and then
 
     def forget(self) -> None:
         """Something changed: ask again before the next use. What is known still bridges an outage."""
         self._stale_before = self._clock.monotonic()
+
+    def confirm(self, moment: float) -> None:
+        """The store had no news at this moment: what it has said since its last news still holds."""
+        self._confirmed_at = moment
 
     async def caller_of(self, text: str, address: str | None) -> Caller | None:
         """None: the text does not look like a key of ours."""
@@ -74,27 +87,40 @@ class Keyring:
         known = self._entries.get(key_id)
         if known is not None and self._is_fresh(known):
             return known
+        spare = known if known is not None and self._bridges(known) else None
         try:
-            return await self._asked(key_id)
-        except DatabaseAway:
-            age = None if known is None else self._clock.monotonic() - known.asked_at
-            if known is None or age is None or age > self._grace:
+            return await self._asked(key_id, waits=spare is None)
+        except (DatabaseAway, TimeoutError):
+            if spare is None:
                 raise
-            return known
+            return spare
+
+    def _bridges(self, entry: _Entry) -> bool:
+        """Whether it serves while the database is away; nobody is a stranger because of an old answer (T43)."""
+        is_current = entry.asked_at > self._stale_before
+        sure_at = max(entry.asked_at, self._confirmed_at) if is_current else entry.asked_at
+        return entry.credential is not None and self._clock.monotonic() - sure_at <= self._grace
 
     def _is_fresh(self, entry: _Entry) -> bool:
         kept = REFRESH_SECONDS if entry.credential is not None else UNKNOWN_SECONDS
         age = self._clock.monotonic() - entry.asked_at
         return entry.asked_at > self._stale_before and age < kept
 
-    async def _asked(self, key_id: str) -> _Entry:
-        """One question at a time for each id, however many wait for it."""
-        asking = self._asking.get(key_id)
+    async def _asked(self, key_id: str, *, waits: bool) -> _Entry:
+        """One question at a time for each id, however many wait for it; TimeoutError: for too long, unless one `waits`."""
+        now = self._clock.monotonic()
+        asking, since = self._asking.get(key_id, (None, now))
         if asking is None:
             asking = asyncio.ensure_future(self._ask(key_id))
-            self._asking[key_id] = asking
+            self._asking[key_id] = asking, now
             asking.add_done_callback(lambda _: self._asking.pop(key_id, None))
-        return await asyncio.shield(asking)
+        if waits:
+            return await asyncio.shield(asking)
+        await asyncio.wait({asking}, timeout=max(0.0, since + self._patience - now))
+        if not asking.done():
+            asking.add_done_callback(_seen)
+            raise TimeoutError
+        return asking.result()
 
     async def _ask(self, key_id: str) -> _Entry:
         asked_at = self._clock.monotonic()
@@ -105,6 +131,12 @@ class Keyring:
         while len(self._entries) > KEPT:
             self._entries.popitem(last=False)
         return entry
+
+
+def _seen(asking: asyncio.Future[_Entry]) -> None:
+    """Or asyncio would complain that nobody has looked."""
+    if not asking.cancelled():
+        asking.exception()
 
 
 def _caller(credential: keys.Credential) -> Caller | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from monoize.account import KeyPolicy, model_refusal
 from monoize.errors import ModelNotFound
 from monoize.globs import glob_matches, is_glob
 from monoize.pipeline.call import Answer
@@ -18,7 +19,10 @@ _EPOCH = datetime.fromtimestamp(0, UTC).isoformat().replace("+00:00", "Z")
 
 
 async def models(request: HttpRequest, state: State) -> Answer:
-    rows = [_row(name, owner, request.headers) for name, owner in (await _listed(state)).items()]
+    rows = [
+        _row(name, owner, request.headers)
+        for name, owner in (await _listed(state, request.caller.policy)).items()
+    ]
     if not _is_anthropic(request.headers):
         return json_answer({"object": "list", "data": rows})
     ends = {
@@ -29,22 +33,23 @@ async def models(request: HttpRequest, state: State) -> Answer:
 
 
 async def model(request: HttpRequest, state: State, *, name: str) -> Answer:
-    return json_answer(_row(name, await _owner(state, name), request.headers))
+    return json_answer(
+        _row(name, await _owner(state, name, request.caller.policy), request.headers)
+    )
 
 
 async def gemini_models(request: HttpRequest, state: State) -> Answer:
-    del request
-    return json_answer({"models": [_gemini_row(name) for name in await _listed(state)]})
+    names = await _listed(state, request.caller.policy)
+    return json_answer({"models": [_gemini_row(name) for name in names]})
 
 
 async def gemini_model(request: HttpRequest, state: State, *, name: str) -> Answer:
-    del request
-    await _owner(state, name)
+    await _owner(state, name, request.caller.policy)
     return json_answer(_gemini_row(name))
 
 
-async def _listed(state: State) -> dict[str, str]:
-    """Exact names, and for globs what the provider's own list matches (D49); each with its provider."""
+async def _listed(state: State, policy: KeyPolicy) -> dict[str, str]:
+    """Exact names, and for globs what the provider's own list matches (D49), as far as the key may use them."""
     found = {name: provider.id for name, provider in state.catalog.exact_models()}
     for provider in state.catalog.providers:
         globs = [glob for glob in provider.models if is_glob(glob)]
@@ -52,10 +57,15 @@ async def _listed(state: State) -> dict[str, str]:
             for name in await state.provider_models.listed(provider):
                 if any(glob_matches(glob, name) for glob in globs):
                     found.setdefault(name, provider.id)
-    return dict(sorted(found.items()))
+    return {
+        name: owner for name, owner in sorted(found.items()) if model_refusal(policy, name) is None
+    }
 
 
-async def _owner(state: State, name: str) -> str:
+async def _owner(state: State, name: str, policy: KeyPolicy) -> str:
+    refused = model_refusal(policy, name)
+    if refused is not None:
+        raise refused
     for candidate in state.catalog.candidates(name):
         return candidate.provider.id
     raise ModelNotFound(f"no provider has the model {name!r}", param="model")

@@ -22,6 +22,9 @@ from monoize.telemetry import logs, scrub
 
 __all__ = ["Place", "address_problem", "create", "run", "settings_for", "welcome"]
 
+# Longer than callers and proxies keep an idle connection: who closes first must not be us, or a request that is just being
+# sent on it is lost (httpx keeps 5 s, aiohttp 15 s, nginx 60 s).
+_IDLE_SECONDS = 75
 _VARIABLE = "MONOIZE_WORKER_PLACE"  # how worker processes learn what the parent was told
 
 
@@ -77,6 +80,7 @@ def run(place: Place, settings: Settings, workers: int) -> int:
         server_header=False,
         proxy_headers=False,  # nobody outside says who the caller is
         limit_concurrency=server.limits.connections,
+        timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=int(server.timeouts.drain),
     )
     return 0

@@ -147,7 +147,7 @@ class Writer:
     async def run(self) -> None:
         pause = _FIRST_PAUSE
         while self.queue or not self._is_stopped:
-            if not self.queue and not (self.open and self._is_beat_due):
+            if not self.queue and not self._must_beat_alone:
                 await self._wake.wait()
                 self._wake.clear()
             elif await self._write_some():
@@ -224,6 +224,11 @@ class Writer:
         journal_rows.saw(
             connection, instance=who.instance, host=who.host, pid=who.pid, seen_at=self.now()
         )
+
+    @property
+    def _must_beat_alone(self) -> bool:
+        """Others need to know only while something is open; an outage ends when the database answers again."""
+        return self.outage is not None or (bool(self.open) and self._is_beat_due)
 
     @property
     def _is_beat_due(self) -> bool:

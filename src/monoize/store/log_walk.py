@@ -73,6 +73,9 @@ class _Span(msgspec.Struct, frozen=True):
     newest: Position
     oldest: Position
 
+    def back_to(self, reach: Position | None) -> _Span:
+        return self if reach is None else _Span(self.newest, reach)
+
 
 class _Lead(msgspec.Struct, frozen=True):
     """The filter that leads, by an index on its column and the moment: an arm for each value that passes."""
@@ -118,10 +121,10 @@ def walk(connection: Connection, wanted: LogFilter, before: int | None, limit: i
     leads = _leads(connection, wanted)
     if any(not lead.values for lead in leads):  # a filter that no row passes
         return Walk((), None)
-    lead = _rarest(connection, leads, span) if leads else _Lead()
-    if conditions(wanted, _log).keys() <= {lead.condition}:
-        return _page(connection, _found(connection, lead, span, limit, limit + 1), limit, None)
-    return _searched(connection, wanted, lead, span, limit)
+    leads = leads or [_Lead()]
+    if conditions(wanted, _log).keys() <= {leads[0].condition}:  # every row that it meets is wanted
+        return _page(connection, _found(connection, leads[0], span, limit, limit + 1), limit, None)
+    return _searched(connection, wanted, leads, span, limit)
 
 
 def _span(connection: Connection, wanted: LogFilter, before: int | None) -> _Span:
@@ -184,43 +187,35 @@ def _names() -> Select[Any]:
 _NAMES = _names()
 
 
-def _rarest(connection: Connection, leads: Sequence[_Lead], span: _Span) -> _Lead:
-    """The one whose next entries go back furthest."""
-    best, furthest = leads[0], _NEWEST
-    if len(leads) == 1:
-        return best
-    for lead in leads:
-        reach = _reach(connection, lead, span, _SHORT)
-        if reach is None:
-            return lead
-        if reach < furthest:
-            best, furthest = lead, reach
-    return best
-
-
 # --- the walk itself -----------------------------------------------------------------------------
 
 
 def _searched(
-    connection: Connection, wanted: LogFilter, lead: _Lead, span: _Span, limit: int
+    connection: Connection, wanted: LogFilter, leads: Sequence[_Lead], span: _Span, limit: int
 ) -> Walk:
-    reach: Position | None = None
-    found: Sequence[int] = ()
-    for entries in (_SHORT, _LONG):
-        reach = _reach(connection, lead, span, entries)
-        part = _Span(span.newest, reach or span.oldest)
-        found = _found(connection, lead, part, limit, entries, wanted)
-        if reach is None or len(found) > limit:
-            break
+    reaches = _reaches(connection, leads, span, _SHORT)
+    # The one whose next entries go back furthest has the fewest rows to look at.
+    lead, reach = min(zip(leads, reaches, strict=True), key=lambda pair: pair[1] or _OLDEST)
+    found = _found(connection, lead, span.back_to(reach), limit, _LONG, wanted)
+    if reach is not None and len(found) <= limit:
+        (reach,) = _reaches(connection, [lead], span, _LONG)
+        found = _found(connection, lead, span.back_to(reach), limit, _LONG, wanted)
     return _page(connection, found, limit, None if reach is None else reach[1])
 
 
-def _reach(connection: Connection, lead: _Lead, span: _Span, entries: int) -> Position | None:
-    """How far back so many entries go; None: there are fewer."""
-    each = max(1, entries // len(lead.values))
-    last = lead.arms(span, _PLACE, 1, each - 1)
-    # The arm that ends first ends the walk: what comes after it may be newer than what the others still have.
-    return max(((row[0], row[1]) for row in connection.execute(select(last))), default=None)
+def _reaches(
+    connection: Connection, leads: Sequence[_Lead], span: _Span, entries: int
+) -> list[Position | None]:
+    """How far back so many entries of each lead go; None: there are fewer."""
+    lasts = []
+    for number, lead in enumerate(leads):
+        last = lead.arms(span, _PLACE, 1, max(1, entries // len(lead.values)) - 1).c
+        lasts.append(select(literal_column(str(number)), last.created_at, last.id))
+    reaches: list[Position | None] = [None] * len(leads)
+    for number, *place in connection.execute(union_all(*lasts)):
+        # The arm that ends first ends the walk: what comes after it may be newer than what the others still have.
+        reaches[number] = max(reaches[number] or _OLDEST, (place[0], place[1]))
+    return reaches
 
 
 def _found(

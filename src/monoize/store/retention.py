@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Connection, delete, func, select
 
+from monoize.store.log_filter import within
 from monoize.store.tables import captures, request_logs
 
 __all__ = ["Retention", "Swept"]
@@ -37,7 +38,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
         Pending rows stay: somebody is still to write their end. Several processes may sweep at once.
         """
-        moment = None if self.keep_days is None else now - self.keep_days * _DAY_MS
+        moment = None if self.keep_days is None else within(now - self.keep_days * _DAY_MS)
         number = self._last_surplus(connection)
         bodies = _remove_bodies(connection, moment, number, self.body_step)
         if bodies == self.body_step:
@@ -60,7 +61,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
         if self.keep_rows is None:
             return None
         newest = connection.execute(select(func.max(_log.id))).scalar()
-        return None if newest is None else newest - self.keep_rows
+        return None if newest is None else within(newest - self.keep_rows)
 
 
 def _due(

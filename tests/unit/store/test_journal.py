@@ -156,7 +156,7 @@ async def test_two_processes_never_lock_each_other_out(
 
     await asyncio.gather(*(request(side, n) for n in range(60) for side in (book, other)))
     assert len(await charges(database)) == 120
-    assert await balances(database) == {name: (10**6 - 120, 0) for name in "xyz"}
+    assert await balances(database) == dict.fromkeys("xyz", (10**6 - 120, 0))
     await other.aclose()
     await second.aclose()
 
@@ -236,10 +236,7 @@ async def test_one_bad_entry_does_not_spoil_the_others(book, faulty, database):
     book.note(note("taken"))
     faulty.gate.set()
     results = await asyncio.gather(*opened, return_exceptions=True)
-    assert [type(result) for result in results] == [type(None), IntegrityError, type(None)] + [
-        type(None),
-        IntegrityError,
-    ]
+    assert [isinstance(result, IntegrityError) for result in results] == [0, 1, 0, 0, 1]
     await until(lambda: book.waiting == 0)
     assert book.dropped_notes == 1
     assert await reserved(database) == {"a": 10, "b": 10, "c": 10, "taken": 10}

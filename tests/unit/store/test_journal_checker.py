@@ -90,7 +90,10 @@ async def test_a_ledger_in_good_order_passes(url):
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        ("UPDATE ledger SET amount = 8 WHERE request_id = 'a'", "the ledger says 8, its total says 7"),
+        (
+            "UPDATE ledger SET amount = 8 WHERE request_id = 'a'",
+            "the ledger says 8, its total says 7",
+        ),
         ("UPDATE ledger SET amount = 8 WHERE request_id = 'a'", "after entry"),
         ("UPDATE ledger SET amount = -7 WHERE request_id = 'a'", "negative charge"),
         ("UPDATE ledger SET request_id = NULL WHERE request_id = 'a'", "name no request"),
@@ -101,15 +104,24 @@ async def test_a_ledger_in_good_order_passes(url):
         ("UPDATE request_logs SET charge = 6 WHERE request_id = 'a'", "the log adds up to 26"),
         ("UPDATE request_logs SET status = 'pending' WHERE request_id = 'a'", "pending without"),
         ("UPDATE request_logs SET status = 'odd' WHERE request_id = 'a'", "unknown status 'odd'"),
-        ("UPDATE request_logs SET status = 'success' WHERE request_id = 'c'", "its log says success"),
+        (
+            "UPDATE request_logs SET status = 'success' WHERE request_id = 'c'",
+            "its log says success",
+        ),
         ("UPDATE request_logs SET status = 'interrupted' WHERE request_id = 'a'", "not marked"),
         ("UPDATE reservations SET amount = 29 WHERE request_id = 'c'", "30 reserved, 29 is open"),
         ("UPDATE reservations SET amount = -1 WHERE request_id = 'c'", "negative amount"),
         ("UPDATE reservations SET opened_at = opened_at + 86400000", "day:2026-11-16: 0 reserved"),
         ("UPDATE reservations SET request_id = 'a' WHERE request_id = 'c'", "charged and still"),
         ("UPDATE spend SET spent = spent - 8 WHERE key_id = 'k1'", "negative line"),
-        ("""UPDATE spend SET spent = 8 WHERE key_id = 'k1' AND "window" LIKE 'day%'""", "its days add"),
-        ("""UPDATE spend SET spent = 8 WHERE key_id = 'k1' AND "window" LIKE 'mon%'""", "the month is"),
+        (
+            """UPDATE spend SET spent = 8 WHERE key_id = 'k1' AND "window" LIKE 'day%'""",
+            "its days add",
+        ),
+        (
+            """UPDATE spend SET spent = 8 WHERE key_id = 'k1' AND "window" LIKE 'mon%'""",
+            "the month is",
+        ),
         ("UPDATE spend SET reserved = 0", "total: 0 reserved, 30 is open"),
         ("UPDATE users SET reserved = 31 WHERE id = 'u'", "user u: 31 reserved, 30 is open"),
         ("UPDATE users SET balance = 992 WHERE id = 'u'", "the balance is 992"),

@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
+from sqlalchemy import delete
 
 from fakes.ledger import (
     NOON,
@@ -28,9 +30,10 @@ from fakes.ledger import (
 )
 from monoize.account import Budgets
 from monoize.errors import BudgetExceeded, DatabaseAway
+from monoize.store import recovery
 from monoize.store.database import Database
 from monoize.store.recovery import Process, Watch, is_running, this_host
-from monoize.store.tables import ledger, request_logs
+from monoize.store.tables import instances, ledger, request_logs
 
 
 @pytest.fixture
@@ -103,7 +106,9 @@ async def test_a_process_that_lives_keeps_its_requests(database, clock):
     assert await charges(database) == {"a": 4}
 
 
-async def test_a_replica_elsewhere_counts_as_dead_after_a_minute_of_watched_silence(database, clock):
+async def test_a_replica_elsewhere_counts_as_dead_after_a_minute_of_watched_silence(
+    database, clock
+):
     await left_by(database, clock, "a", host="elsewhere")
     book = journal(database, clock, is_running=gone)  # its process number says nothing here
     assert await book.start() == 0
@@ -188,11 +193,6 @@ async def test_one_that_was_only_slow_goes_on_but_is_not_charged_twice(database,
 
 async def test_reservations_of_a_process_without_a_row_are_found(database, clock):
     await left_by(database, clock, "a", host="elsewhere")
-
-    from sqlalchemy import delete
-
-    from monoize.store.tables import instances
-
     await database.write(lambda connection: connection.execute(delete(instances)))
     book = journal(database, clock)
     assert await book.start() == 0
@@ -201,7 +201,24 @@ async def test_reservations_of_a_process_without_a_row_are_found(database, clock
     await book.aclose()
 
 
-async def test_two_that_clean_up_at_once_settle_everything_once(database, database_url, clock, tmp_path):
+async def test_one_that_says_something_at_the_last_moment_keeps_its_requests(database, clock):
+    living = journal(database, clock, "b", pid=2, host="elsewhere")
+    await living.start()
+    await living.open(opening("a"))
+    seen = await database.read(partial(recovery.processes, but="a"))
+    clock.ms += 70_000
+    await living.open(opening("next"))  # and with it a heartbeat
+    assert await database.write(partial(recovery.settle_left, dead=seen, now=clock.ms)) == 0
+    assert await reserved(database) == {"a": 10, "next": 10}
+    assert list(await processes(database)) == ["b"]
+    for name in ("a", "next"):
+        await living.close(closing(name, 1))
+    await living.aclose()
+
+
+async def test_two_that_clean_up_at_once_settle_everything_once(
+    database, database_url, clock, tmp_path
+):
     await add_user(database, "u", 10**9)
     for number in range(3):
         names = [f"{number}/{n}" for n in range(30)]

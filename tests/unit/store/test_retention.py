@@ -53,6 +53,13 @@ async def test_without_limits_everything_stays(database):
     assert len(await left(database)) == 5
 
 
+@pytest.mark.spec("T39")
+async def test_limits_beyond_every_log_keep_everything(database):
+    await add(database, *(log_row(n) for n in range(5)))
+    assert await sweep(database, Retention(keep_days=10**30, keep_rows=10**30)) == Swept()
+    assert len(await left(database)) == 5
+
+
 @pytest.mark.spec("T44")
 async def test_rows_leave_by_age_oldest_first_and_a_few_at_a_time(database):
     await add(database, *(log_row(n) for n in range(100)))

@@ -45,7 +45,7 @@ async def answered(request: HttpRequest, state: State, house: House) -> Answer:
     context = Context(request=request, state=state, house=house)
     value = await endpoint.act(context, Given(path=names, query=query, body=body))
     if isinstance(value, Answer):
-        return value
+        return await _bodiless(value) if request.method == "HEAD" else value
     return Answer(
         status=endpoint.status,
         content_type="application/json",
@@ -53,6 +53,13 @@ async def answered(request: HttpRequest, state: State, house: House) -> Answer:
         headers={"cache-control": "no-store"},
         body=msgspec.json.encode(value),
     )
+
+
+async def _bodiless(answer: Answer) -> Answer:
+    """A stream that nobody reads must not be waited for."""
+    if not isinstance(answer.body, bytes):
+        await answer.body.aclose()
+    return msgspec.structs.replace(answer, body=b"")
 
 
 def _found(request: HttpRequest) -> tuple[Endpoint, dict[str, str]]:

@@ -12,6 +12,7 @@ from monoize.errors import Conflict
 from monoize.globs import is_glob
 from monoize.money.book import PriceBook
 from monoize.money.rates import parse_rates, rates_form
+from monoize.pipeline.charging import LedgerAdmission
 from monoize.routing.catalog import channels_of, upstream_name
 from monoize.server.api.endpoint import Context, Given, endpoint
 from monoize.server.api.shapes import Body, Deleted, Source
@@ -171,8 +172,8 @@ def offers(state: State, model: str, book: PriceBook) -> list[OfferPrice]:
 
 def book_of(state: State) -> PriceBook:
     """The prices in force: those that calls are charged with."""
-    book = getattr(state.kit.admission, "book", None)
-    return book if isinstance(book, PriceBook) else PriceBook()
+    admission = state.kit.admission
+    return admission.desk.book if isinstance(admission, LedgerAdmission) else PriceBook()
 
 
 def _stored_view(price: prices.Price, *, shadowed: bool) -> PriceView:

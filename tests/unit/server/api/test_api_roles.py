@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import insert
 
+from fakes.management import FILE_USER, Api
 from monoize.server import app
 from monoize.server.api.table import ENDPOINTS
 from monoize.store.tables import captures, request_logs
-
-from unit_api import FILE_USER, Api
 
 CANARY = "somebody-elses"
 LABELS = [f"{e.method} {e.path}" for e in ENDPOINTS]
@@ -103,7 +102,9 @@ async def world(api: Api) -> dict[str, Any]:
 
 
 def test_every_endpoint_is_in_one_of_the_two_lists():
-    assert {label for label, e in zip(LABELS, ENDPOINTS, strict=True) if e.role == "user"} == FOR_USERS
+    assert {
+        label for label, e in zip(LABELS, ENDPOINTS, strict=True) if e.role == "user"
+    } == FOR_USERS
     assert {e.path for e in ENDPOINTS if e.role is None} == OPEN
     assert len(set(LABELS)) == len(LABELS)
 
@@ -140,7 +141,10 @@ async def test_a_users_key_gets_403_or_its_own_data_only(api):
             if endpoint.role == "admin":
                 assert answer.status == 403, (label, answer.raw)
             else:
-                assert CANARY.encode() not in answer.raw or answer.status == 404, (label, answer.raw)
+                assert CANARY.encode() not in answer.raw or answer.status == 404, (
+                    label,
+                    answer.raw,
+                )
                 assert answer.status in (200, 403, 404), (label, answer.raw)
     assert await _others(api, made) == before
 
@@ -174,13 +178,16 @@ async def test_a_user_may_not_ask_for_the_data_of_others(api):
 async def test_an_admin_of_the_database_may_do_what_the_files_admin_may(api):
     boss = await api.key(await api.user("boss", role="admin"))
     assert (await api.call("GET", "/api/users", key=boss["key"])).status == 200
-    assert (await api.call("PATCH", f"/api/users/{boss['user_id']}", {"role": "user"})).status == 200
+    assert (
+        await api.call("PATCH", f"/api/users/{boss['user_id']}", {"role": "user"})
+    ).status == 200
     assert (await api.call("GET", "/api/users", key=boss["key"])).status == 403
 
 
 @pytest.mark.spec("BF#5763")
 @pytest.mark.parametrize(
-    "target", ["//api/users", "/api//users", "/API/users", "/api/users/", "/v1/../api/users", "/api/./users"]
+    "target",
+    ["//api/users", "/api//users", "/API/users", "/api/users/", "/v1/../api/users", "/api/./users"],
 )
 async def test_a_path_that_is_written_oddly_is_no_way_in(api, target):
     made = await api.key(await api.user("alice"))
@@ -197,3 +204,19 @@ async def test_head_needs_the_same_role_as_get(api):
     assert (await api.call("HEAD", "/api/users", key=FILE_USER)).status == 403
     answer = await api.call("HEAD", "/api/users")
     assert (answer.status, answer.raw) == (200, b"")
+
+
+async def test_a_stream_is_not_waited_for_by_head(api):
+    for target in ("/api/logs/stream", "/api/logs.csv"):
+        answer = await api.call("HEAD", target)
+        assert (answer.status, answer.raw) == (200, b"")
+
+
+async def test_a_gateway_without_keys_is_open_until_there_is_one(keyless):
+    user = await keyless.good("POST", "/api/users", {"username": "me", "role": "admin"}, key=None)
+    assert (await keyless.good("GET", "/api/me", key=None))["role"] == "admin"
+    body = {"user_id": user["id"], "name": "first"}
+    made = await keyless.good("POST", "/api/keys", body, key=None)
+    assert (await keyless.call("GET", "/api/users", key=None)).status == 401
+    assert (await keyless.call("GET", "/v1/models", key=None)).status == 401
+    assert (await keyless.call("GET", "/api/users", key=made["key"])).status == 200
