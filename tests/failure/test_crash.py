@@ -100,9 +100,9 @@ async def test_a_worker_that_is_killed_alone_is_followed_by_another_that_settles
             live_all(
                 gateway.port,
                 everyone,
-                at_a_time=AT_A_TIME,
+                at_a_time=8,
                 goes_on=lambda: is_going,
-                told=lambda count: has_begun.set() if count == AT_A_TIME else None,
+                told=lambda count: has_begun.set() if count == 20 else None,
             )
         )
         await has_begun.wait()

@@ -169,7 +169,7 @@ async def test_a_sweep_looks_at_what_it_removes_only(database):
 
 @pytest.mark.spec("T40", "T44")
 async def test_an_export_needs_the_same_memory_whatever_its_length(database):
-    rows = ROWS // 10
+    rows = 20_000 if SOAK else 5_000
     await fill_log(database, rows)
 
     def exported(connection: Connection) -> tuple[int, int, int]:

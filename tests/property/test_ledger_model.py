@@ -388,7 +388,7 @@ async def test_histories_on_real_databases(database, seed):
 
 async def test_the_histories_visit_what_matters():
     seen: Counter[str] = Counter()
-    for seed in range(20):
+    for seed in range(12):
         store = MemoryDatabase()
         history = History(seed, store)
         await history.run()
@@ -602,7 +602,7 @@ async def test_crowds_settle_exactly_once_whatever_happens(batch):
 
 async def test_the_crowds_visit_what_matters():
     seen: Counter[str] = Counter()
-    for seed in range(60):
+    for seed in range(40):
         store = MemoryDatabase()
         crowd = Crowd(seed, store)
         await crowd.run()

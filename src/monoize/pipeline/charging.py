@@ -39,6 +39,7 @@ __all__ = ["Captures", "Desk", "LedgerAdmission"]
 
 log = logging.getLogger("monoize.ledger")
 
+_EDGE = 4096
 _STATUSES = {"success": 200, "cancelled": 499, "error": 500}
 
 
@@ -210,7 +211,8 @@ class _LedgerTicket(Ticket):
         body = {
             "headers": dict(incoming.headers),
             "request": incoming.wire,
-            "reply": reply[: captures.longest].decode("utf-8", "replace"),
+            # More than is kept: a secret at the edge is found before it is cut.
+            "reply": reply[: captures.longest + _EDGE].decode("utf-8", "replace"),
         }
         captures.writer.keep(incoming.request_id, body, captures.longest)
 

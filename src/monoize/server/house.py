@@ -262,6 +262,9 @@ class House:
                     swept = await self._lasting.database.write(partial(keep.sweep, now=now))
                 except DatabaseAway:
                     break
+                except Exception:  # the outermost loop of a task: the next sweep may go well
+                    log.exception("old rows could not be removed")
+                    break
                 more = swept.more
                 await asyncio.sleep(_BETWEEN_STEPS_SECONDS)
 

@@ -197,6 +197,7 @@ class Writer:
         if not some:
             log.error("the heartbeat of this process cannot be written", exc_info=error)
             self._beaten = self._clock.monotonic()  # the next one is tried at its time
+            self._came_back()  # it has answered, if only with a complaint
         if len(some) != 1:
             for index, operation in enumerate(some):
                 left = await self._unwritten([operation])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import IntegrityError
@@ -473,3 +474,9 @@ async def test_what_callers_and_providers_wrote_is_cleaned_and_cut(book, databas
     assert next(iter(row["usage"].values()))[1] is None
     (paid,) = await rows_of(database, ledger)
     assert paid["detail"] == {"said": "?"}
+
+
+def test_every_limit_is_documented_with_its_default():
+    page = (Path(__file__).parents[3] / "docs" / "ledger.md").read_text("utf-8")
+    for name in JournalLimits.__struct_fields__:
+        assert f"| `{name}` | {getattr(JournalLimits(), name):,g} |" in page

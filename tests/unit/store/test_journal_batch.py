@@ -297,21 +297,42 @@ async def test_the_number_of_statements_does_not_grow_with_the_batch():
 
 
 @pytest.mark.spec("T38")
-async def test_two_processes_that_race_for_a_budget_of_one_let_one_through(
-    database, database_url, tmp_path
+@pytest.mark.parametrize("by", ["a budget", "a budget of a known key", "a balance"])
+async def test_two_processes_that_race_for_room_for_one_let_one_through(
+    database, database_url, tmp_path, by
 ):
     other = await Database.open(database_url, tmp_path)
     try:
         for turn in range(5):
-            key = f"key{turn}"  # new to both: neither finds a counter
-            limits = Budgets(total=10)
+            key, user = f"key{turn}", f"user{turn}"
+            await add_user(database, user, 10 if by == "a balance" else None)
+            if by != "a budget":  # whose counters both find
+                keys = [key, *(f"{key}/{n}" for n in range(10))]
+                known = [entry(f"known {name}", 0, key=name) for name in keys]
+                await written(database, known)
+            limits = Budgets() if by == "a balance" else Budgets(total=10)
             results = await asyncio.gather(
                 *(
-                    written(side, [entry(f"{turn}/{n}", 10, key=key, budgets=limits)])
+                    written(
+                        side,
+                        [
+                            entry(
+                                f"{turn}/{n}",
+                                10,
+                                key=f"{key}/{n}" if by == "a balance" else key,
+                                budgets=limits,
+                                user_id=user if by == "a balance" else None,
+                            )
+                        ],
+                    )
                     for n, side in enumerate((database, other) * 5)
                 )
             )
             assert sum(not result.refusals for result in results) == 1
-            assert await total(database, key) == (0, 10)
+            held = [
+                amount for name, amount in (await reserved(database)).items() if "kn" not in name
+            ]
+            assert held == [10] * (turn + 1)
+            assert (await balances(database))[user][1] == (10 if by == "a balance" else 0)
     finally:
         await other.aclose()

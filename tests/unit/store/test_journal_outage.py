@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 import pytest
+from sqlalchemy import text
 
 from fakes.ledger import (
     DAY,
@@ -403,6 +404,23 @@ async def test_it_is_found_again_though_nothing_waits_for_it(clock):
     await comes_back(book, faulty, clock)
     await book.open(opening("y"))
     await book.close(closing("y"))
+    await book.aclose()
+
+
+async def test_a_heartbeat_that_cannot_be_written_stops_nobody(clock, caplog):
+    store = MemoryDatabase()
+    faulty = FaultyDatabase(store)
+    book = journal(faulty, clock)
+    await book.start()
+    await book.open(opening("r"))
+    await store.write(lambda connection: connection.execute(text("DROP TABLE instances")))
+    await goes_away(book, faulty, clock)
+    book._writer.queue.clear()
+    await comes_back(book, faulty, clock)
+    assert "heartbeat of this process cannot be written" in caplog.text
+    await book.close(closing("r", 7))
+    assert await charges(store) == {"r": 7}
+    book._writer.open["kept"] = None  # so that its row is left alone
     await book.aclose()
 
 

@@ -184,15 +184,15 @@ async def test_an_admin_of_the_database_may_do_what_the_files_admin_may(api):
     assert (await api.call("GET", "/api/users", key=boss["key"])).status == 403
 
 
+ODD_PATHS = "//api/users /api//users /API/users /api/users/ /v1/../api/users /api/./users"
+
+
 @pytest.mark.spec("BF#5763")
-@pytest.mark.parametrize(
-    "target",
-    ["//api/users", "/api//users", "/API/users", "/api/users/", "/v1/../api/users", "/api/./users"],
-)
-async def test_a_path_that_is_written_oddly_is_no_way_in(api, target):
+async def test_a_path_that_is_written_oddly_is_no_way_in(api):
     made = await api.key(await api.user("alice"))
-    for key in (None, made["key"]):
-        assert (await api.call("GET", target, key=key)).status in (401, 403, 404)
+    for target in ODD_PATHS.split():
+        for key in (None, made["key"]):
+            assert (await api.call("GET", target, key=key)).status in (401, 403, 404), target
 
 
 async def test_an_encoded_path_is_checked_like_any_other(api):
@@ -220,3 +220,25 @@ async def test_a_gateway_without_keys_is_open_until_there_is_one(keyless):
     assert (await keyless.call("GET", "/api/users", key=None)).status == 401
     assert (await keyless.call("GET", "/v1/models", key=None)).status == 401
     assert (await keyless.call("GET", "/api/users", key=made["key"])).status == 200
+
+
+async def test_bodies_are_shown_to_their_own_user_and_to_admins(api):
+    made = await world(api)
+    path = f"/api/logs/req_{CANARY}/capture"
+    assert (await api.good("GET", path))["body"] == {"said": CANARY}
+    rotated = await api.good("POST", f"/api/keys/{made['others_key']['id']}/rotate")
+    assert (await api.good("GET", path, key=rotated["key"]))["body"] == {"said": CANARY}
+    assert (await api.call("GET", path, key=made["key"])).status == 404
+
+
+async def test_a_key_of_the_file_reads_its_own_requests(api):
+    made = await world(api)
+    asked = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}
+    refused = await api.call("POST", "/v1/chat/completions", asked, key=FILE_USER)
+    assert (
+        refused.status == 502
+    )  # nobody is there; a call that was tried is in the log when it is answered
+    rows = (await api.good("GET", "/api/logs", key=FILE_USER))["rows"]
+    assert [row["request_id"] for row in rows] == [refused.headers["x-request-id"]]
+    other = f"/api/logs?key_id={made['others_key']['id']}"
+    assert (await api.call("GET", other, key=FILE_USER)).status == 403
