@@ -168,6 +168,7 @@ def _engine(file: Path, durability: Durability, connections: int, begin: str) ->
         **ENGINE_OPTIONS,
     )
     pragmas = [
+        "PRAGMA auto_vacuum = INCREMENTAL",  # of a new file only, and only before WAL
         "PRAGMA journal_mode = WAL",
         f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}",
         "PRAGMA journal_size_limit = 67108864",
