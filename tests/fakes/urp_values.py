@@ -76,9 +76,10 @@ def thoughts(dialect: str) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def calls(draw: Any, many: int = 3) -> list[ToolCall]:
+def calls(draw: Any, many: int = 3, turn: int = 0) -> list[ToolCall]:
+    """`turn`: no id comes twice in a conversation."""
     count = draw(st.integers(1, many))
-    tag = draw(st.integers(0, 10**9))
+    tag = f"{turn}x{draw(st.integers(0, 10**9))}"
     return [
         ToolCall(call_id=f"call_{tag}_{n}", name=draw(names), arguments=draw(arguments))
         for n in range(count)
@@ -86,14 +87,14 @@ def calls(draw: Any, many: int = 3) -> list[ToolCall]:
 
 
 @st.composite
-def assistant_parts(draw: Any, dialect: str) -> tuple[Any, ...]:
+def assistant_parts(draw: Any, dialect: str, turn: int = 0) -> tuple[Any, ...]:
     parts: list[Any] = []
     if draw(st.booleans()):
         parts.append(draw(thoughts(dialect)))
     if draw(st.booleans()):
         parts.append(Text(content=draw(texts)))
     if not parts or draw(st.booleans()):
-        parts += draw(calls())
+        parts += draw(calls(turn=turn))
     return tuple(parts)
 
 
@@ -102,10 +103,10 @@ def conversations(draw: Any, dialect: str) -> tuple[Message, ...]:
     out: list[Message] = []
     if draw(st.booleans()):
         out.append(Message(role=Role.SYSTEM, parts=(Text(content=draw(texts)),)))
-    for _ in range(draw(st.integers(1, 3))):
+    for turn in range(draw(st.integers(1, 3))):
         media = [draw(images())] if draw(st.booleans()) else []
         out.append(Message(role=Role.USER, parts=(Text(content=draw(texts)), *media)))
-        parts = draw(assistant_parts(dialect))
+        parts = draw(assistant_parts(dialect, turn))
         out.append(Message(role=Role.ASSISTANT, parts=parts))
         out += [
             Message(

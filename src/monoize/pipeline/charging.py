@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from decimal import Decimal
 from typing import Any
@@ -236,7 +237,7 @@ class _LedgerTicket(Ticket):
         if self._desk.tracer.active:
             self._desk.tracer.record(self._report(ending, metered, closing.charge))
         try:
-            await self._desk.journal.close(closing)
+            await asyncio.shield(self._desk.journal.close(closing))
         except DatabaseAway:  # its reservation is settled at its estimate when the store is back
             log.exception("request %s could not be settled", closing.request_id)
         finally:

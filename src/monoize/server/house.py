@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ from monoize.routing.health import HealthBoard
 from monoize.server.keyring import Keyring
 from monoize.server.state import Lasting, State, Stored, build, chat_engines
 from monoize.settings import Settings
-from monoize.store import keys, vault
+from monoize.store import keys, recovery, vault
 from monoize.store.capture_writer import CaptureWriter
 from monoize.store.database import Database
 from monoize.store.journal import Journal, JournalLimits
@@ -147,7 +146,7 @@ class House:
             database,
             lasting.clock,
             lasting.ids,
-            host=socket.gethostname(),
+            host=recovery.this_host(),
             pid=os.getpid(),
             durability=ledger.durability,
             limits=JournalLimits(queue=ledger.queue, grace_seconds=ledger.grace_seconds),

@@ -39,6 +39,7 @@ _Id = String(64)
 _Name = String(256)
 _Nano = BigInteger
 _Moment = BigInteger
+_Json = JSON(none_as_null=True)
 # SQLite counts only an INTEGER key by itself.
 _Serial = BigInteger().with_variant(Integer, "sqlite")
 
@@ -69,7 +70,7 @@ keys = Table(
     Column("digest", LargeBinary, nullable=False),  # keyed hash of the secret part
     Column("enabled", Boolean, nullable=False),
     Column("expires_at", _Moment),
-    Column("policy", JSON, nullable=False),  # KeyPolicy: limits, allow-lists, rules, capture
+    Column("policy", _Json, nullable=False),  # KeyPolicy: limits, allow-lists, rules, capture
     Column("created_at", _Moment, nullable=False),
     Column("updated_at", _Moment, nullable=False),
     Column("last_used_at", _Moment),
@@ -80,7 +81,7 @@ providers = Table(
     METADATA,
     Column("id", _Id, primary_key=True),
     Column("position", Integer, nullable=False),  # after those of the file, in this order
-    Column("body", JSON, nullable=False),  # ProviderSettings without secrets
+    Column("body", _Json, nullable=False),  # ProviderSettings without secrets
     Column("updated_at", _Moment, nullable=False),
 )
 
@@ -97,7 +98,7 @@ prices = Table(
     "prices",
     METADATA,
     Column("model", _Name, primary_key=True),  # a name or a glob
-    Column("rates", JSON, nullable=False),  # USD per million tokens by usage class, as strings
+    Column("rates", _Json, nullable=False),  # USD per million tokens by usage class, as strings
     Column("updated_at", _Moment, nullable=False),
 )
 
@@ -105,7 +106,7 @@ settings = Table(
     "settings",
     METADATA,
     Column("name", _Name, primary_key=True),
-    Column("value", JSON, nullable=False),
+    Column("value", _Json, nullable=False),
     Column("updated_at", _Moment, nullable=False),
 )
 
@@ -157,7 +158,7 @@ ledger = Table(
     Column("balance_after", _Nano),
     Column("estimated", Boolean, nullable=False),
     Column("unpriced", Boolean, nullable=False),
-    Column("detail", JSON),
+    Column("detail", _Json),
     Column("created_at", _Moment, nullable=False),
 )
 
@@ -182,14 +183,14 @@ request_logs = Table(
     Column("upstream_model", _Name),
     Column("provider", _Id),
     Column("channel", _Id),
-    Column("attempts", JSON),  # [{provider, channel, error, status}]
+    Column("attempts", _Json),  # [{provider, channel, error, status}]
     Column("effort", String(32)),
     Column("input_tokens", BigInteger),
     Column("cached_tokens", BigInteger),
     Column("cache_write_tokens", BigInteger),
     Column("output_tokens", BigInteger),
     Column("reasoning_tokens", BigInteger),
-    Column("usage", JSON),  # every class that the provider counted
+    Column("usage", _Json),  # every class that the provider counted
     Column("multiplier", String(32)),
     Column("charge", _Nano),
     Column("estimated", Boolean),
@@ -200,7 +201,7 @@ request_logs = Table(
     Column("first_byte_ms", BigInteger),
     Column("duration_ms", BigInteger),
     Column("overhead_ms", BigInteger),
-    Column("losses", JSON),
+    Column("losses", _Json),
     # Each filter that can be rare, then the order of pages: store/log_walk.py.
     Index("request_logs_key", "key_id", "created_at", "id"),
     Index("request_logs_user", "user_id", "created_at", "id"),
@@ -217,7 +218,7 @@ captures = Table(
     "captures",
     METADATA,
     Column("request_id", _Id, primary_key=True),
-    Column("body", JSON, nullable=False),
+    Column("body", _Json, nullable=False),
     Column("created_at", _Moment, nullable=False, index=True),
 )
 
@@ -228,6 +229,6 @@ audit = Table(
     Column("actor", _Name, nullable=False),
     Column("action", String(64), nullable=False),  # key.create, provider.update, …
     Column("subject", String(320), nullable=False),
-    Column("detail", JSON),  # what changed, never a secret
+    Column("detail", _Json),  # what changed, never a secret
     Column("created_at", _Moment, nullable=False, index=True),
 )

@@ -129,7 +129,10 @@ PAGE = (Path(__file__).parents[3] / "docs" / "money.md").read_text("utf-8")
 
 def test_the_prices_on_the_page_are_good():
     (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    prices = {name: parse_rates(form) for name, form in yaml.safe_load(block)["prices"].items()}
+    prices = {
+        name: parse_rates(form)
+        for name, form in yaml.safe_load(block)["settings"]["prices"].items()
+    }
     assert prices["gemini-2.5-pro"].at(200_001).output == 15_000
     assert prices["gemini-2.5-pro"].at(200_001).cached_read == 310
 
