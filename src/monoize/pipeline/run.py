@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from monoize.errors import MonoizeError
 from monoize.pipeline.admission import Ending
 from monoize.pipeline.answer import answered, reply_headers
@@ -34,8 +36,11 @@ async def run(incoming: Incoming, kit: Kit, trace: Trace) -> Answer:
             ticket.keep(error.message.encode())
         error.headers.update({**reply_headers(call, kit, trace, Losses()), **ticket.headers})
         raise
-    except BaseException:  # the caller left, or a defect: nothing stays reserved
+    except asyncio.CancelledError:  # the caller left
         await ticket.settle(Ending(status="cancelled"))
+        raise
+    except Exception:  # a defect of ours costs the caller nothing, and nothing stays reserved
+        await ticket.settle(Ending(status="error", error=MonoizeError("internal error")))
         raise
 
 

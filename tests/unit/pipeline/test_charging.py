@@ -182,6 +182,20 @@ async def test_a_failed_call_costs_nothing_and_leaves_nothing(till, stream):
     assert await bench.rows(reservations) == []
 
 
+async def test_a_defect_of_ours_costs_nothing_and_leaves_nothing(till, monkeypatch):
+    bench = await till(provider("p"))
+
+    def broken(*_: object) -> None:
+        raise TypeError("a defect")
+
+    monkeypatch.setattr("monoize.pipeline.answer.with_model", broken)
+    with pytest.raises(TypeError):
+        await bench.ask("m", key="dev")
+    (row,) = await bench.log()
+    assert (row["status"], row["charge"], row["http_status"]) == ("error", 0, 500)
+    assert await bench.rows(reservations) == []
+
+
 async def test_a_stream_that_the_provider_breaks_off_costs_nothing(till):
     def broken(sent: Sent) -> Said:
         good = says("text")(sent)
