@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from itertools import takewhile
 from typing import Any
@@ -10,26 +9,23 @@ from typing import Any
 import msgspec
 
 from monoize import wirejson
-from monoize.discretion import Discretion, channel_secrets
 from monoize.errors import (
     LossRefused,
-    UpstreamError,
     UpstreamFailed,
     UpstreamTimeout,
     UpstreamUnreadable,
 )
 from monoize.pipeline.call import Call, Trace
 from monoize.pipeline.decode import without_username
+from monoize.pipeline.exchange import Exchange
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.received import Received, Whole, collected, opened
 from monoize.protocol import Protocol, Reply, WireRequest, protocol
 from monoize.routing.catalog import Candidate
-from monoize.routing.verdict import failure, retry_after
+from monoize.routing.verdict import failure
 from monoize.sse import SseError, StreamParser
 from monoize.transform import ResponseChain, Rule, request_applied
-from monoize.upstream.address import joined_url
-from monoize.upstream.client import UpstreamCall, UpstreamClient, UpstreamReply
-from monoize.upstream.engine_client import LOCAL_SCHEME
+from monoize.upstream.client import UpstreamReply
 from monoize.urp import (
     Frame,
     Losses,
@@ -42,8 +38,6 @@ from monoize.urp import (
 
 __all__ = ["Attempt", "encoded_for", "provider_protocol"]
 
-_FIRST_FAILURE = 300
-_SECONDS_TO_EXPLAIN = 10.0  # for the body of an error: somebody else may be waiting to try
 _STATUS_OF_A_HIDDEN_ERROR = 502  # an error inside a 200
 _NOTHING = object()
 
@@ -57,7 +51,7 @@ def provider_protocol(candidate: Candidate) -> Protocol:
 class Attempt:
     """Owns the upstream reply from `send` to `close`."""
 
-    def __init__(self, call: Call, candidate: Candidate, kit: Kit, trace: Trace) -> None:
+    def __init__(self, call: Call, kit: Kit, trace: Trace, candidate: Candidate) -> None:
         self.call = call
         self.candidate = candidate
         self.kit = kit
@@ -69,7 +63,7 @@ class Attempt:
         self.provider_chain = self._chain(self._rules)
         self.key_chain = self._chain(call.incoming.caller.rules)
         self._wire: WireRequest | None = None
-        self._reply: UpstreamReply | None = None
+        self._exchange = Exchange(candidate, kit, trace)
         trace.provider = candidate.provider.id
         trace.channel = candidate.channel.id
         trace.request_losses = Losses()  # what an earlier attempt would have lost is of no interest
@@ -85,7 +79,11 @@ class Attempt:
 
     @property
     def was_sent(self) -> bool:
-        return self._reply is not None
+        return self._exchange.was_sent
+
+    @property
+    def upstream_model(self) -> str:
+        return self.request.model
 
     @property
     def replays(self) -> bool:
@@ -140,39 +138,13 @@ class Attempt:
     async def send(self, wire: WireRequest | None = None) -> UpstreamReply:
         """Raises UpstreamRefused for the provider's own no, UpstreamFailed for what may work elsewhere."""
         wire = wire or self.encoded()
-        self.trace.attempts += 1
-        started = self.kit.clock.monotonic()
-        try:
-            self._reply = await self._client().send(self._upstream_call(wire))
-            if self._reply.status >= _FIRST_FAILURE:
-                await self._refuse(self._reply)
-        finally:
-            self.trace.upstream_seconds += self.kit.clock.monotonic() - started
-        return self._reply
+        body = body_bytes(wire, self.request, self.call.incoming.raw, self.protocol.dialect)
+        return await self._exchange.send(
+            wire.path, body, self._headers(), self.protocol.decode_error
+        )
 
     async def close(self) -> None:
-        if self._reply is not None:
-            await self._reply.close()
-
-    def _client(self) -> UpstreamClient:
-        return self.kit.engines if self.candidate.provider.type == "local" else self.kit.client
-
-    def _upstream_call(self, wire: WireRequest) -> UpstreamCall:
-        provider, channel = self.candidate.provider, self.candidate.channel
-        timeouts = self.kit.timeouts
-        url = (
-            f"{LOCAL_SCHEME}{provider.engine or ''}"
-            if channel.base_url is None
-            else joined_url(channel.base_url, wire.path)
-        )
-        return UpstreamCall(
-            url=url,
-            headers=self._headers(),
-            body=body_bytes(wire, self.request, self.call.incoming.raw, self.protocol.dialect),
-            proxy=channel.proxy,
-            first_byte_seconds=_seconds(provider.request_timeout_ms, timeouts.first_byte),
-            idle_seconds=_seconds(provider.idle_timeout_ms, timeouts.idle),
-        )
+        await self._exchange.close()
 
     def _headers(self) -> dict[str, str]:
         """Ours, then what the caller may add: the vendor's feature headers on same-protocol calls only (T35)."""
@@ -187,42 +159,13 @@ class Attempt:
             "accept": "text/event-stream" if self.request.stream else "application/json",
             **self.protocol.headers(channel.api_key),
             **passed,
-            **{name.lower(): value for name, value in channel.headers.items()},
         }
-
-    def _discretion(self) -> Discretion:
-        """Some providers repeat the key that they were sent, in a refusal or inside a 200 (D18)."""
-        return Discretion(channel_secrets(self.candidate.channel))
-
-    async def _refuse(self, reply: UpstreamReply) -> None:
-        try:
-            async with asyncio.timeout(_SECONDS_TO_EXPLAIN):
-                body = await reply.read(self.kit.limits.reply_bytes)
-        except (UpstreamError, TimeoutError):  # its status says enough
-            body = b""
-        finally:
-            await reply.close()
-        body = self._discretion().whole(body)
-        error = self.protocol.decode_error(reply.status, _json_or_text(body))
-        pause = retry_after(reply.headers, self.kit.clock.now())
-        if pause is not None:
-            details = {**(error.details or {}), "retry_after": pause}
-            error = msgspec.structs.replace(error, details=details)
-        raise failure(error, reply.status)
 
     # --- back ---
 
     async def unary(self) -> tuple[bytes, Mapping[str, Any]]:
         """The whole reply: its bytes, and the object that they are."""
-        if self._reply is None:
-            raise UpstreamUnreadable("nothing was sent yet")
-        started = self.kit.clock.monotonic()
-        try:
-            raw = await self._reply.read(self.kit.limits.reply_bytes)
-        finally:
-            self.trace.upstream_seconds += self.kit.clock.monotonic() - started
-            await self.close()
-        raw = self._discretion().whole(raw)
+        raw = await self._exchange.read()
         try:
             wire = wirejson.loads(raw)
         except wirejson.JsonError as error:
@@ -239,11 +182,11 @@ class Attempt:
         Some providers stream whether they are asked to or not.
         """
         parser = self._stream_parser()
-        if self._reply is None or parser is None:  # answered in one piece, asked for so or not
+        if parser is None:  # answered in one piece, asked for so or not
             raw, wire = await self.unary()
             own_bytes = self.replays and not self.call.wants_stream
             return Whole(response=self.decoded(wire), raw=raw if own_bytes else None)
-        streamed = self._streamed(self._reply, parser)
+        streamed = self._streamed(parser)
         if self.call.wants_stream and not self.needs_whole_response:
             return await opened(streamed, replays=self.replays, shows=self._shown())
         return Whole(response=_with_an_answer(await collected(await opened(streamed))))
@@ -263,19 +206,17 @@ class Attempt:
 
     def _stream_parser(self) -> StreamParser | None:
         """How to read the reply as a stream; None when the provider answered in one piece."""
-        kind = self._reply.headers.get("content-type", "") if self._reply is not None else ""
+        reply = self._exchange.reply
+        kind = reply.headers.get("content-type", "") if reply is not None else ""
         if not self.request.stream and "event-stream" not in kind:
             return None
         return self.protocol.stream_parser(kind, self.kit.limits.event_bytes)
 
-    async def _streamed(
-        self, reply: UpstreamReply, parser: StreamParser
-    ) -> AsyncGenerator[list[Frame], None]:
+    async def _streamed(self, parser: StreamParser) -> AsyncGenerator[list[Frame], None]:
         decoder = self.protocol.stream_decoder(self.kit.ids)
-        discretion = self._discretion()
         try:
-            async for chunk in reply.chunks():
-                frames = [decoder.decode(event) for event in parser.feed(discretion.feed(chunk))]
+            async for chunk in self._exchange.chunks():
+                frames = [decoder.decode(event) for event in parser.feed(chunk)]
                 good = list(takewhile(_is_readable, frames))
                 if good:
                     yield good
@@ -283,8 +224,7 @@ class Attempt:
                     raise UpstreamUnreadable(
                         "the provider sent an event that is not of its protocol"
                     )
-            events = (*parser.feed(discretion.close()), *parser.close())
-            last = [decoder.decode(event) for event in events]
+            last = [decoder.decode(event) for event in parser.close()]
             yield [*filter(_is_readable, last), decoder.finish()]
         except SseError as error:
             raise UpstreamUnreadable(str(error)) from None
@@ -311,10 +251,6 @@ def _with_an_answer(response: UrpResponse) -> UrpResponse:
     if not response.choices:
         raise UpstreamUnreadable("the provider's stream holds no answer")
     return response
-
-
-def _seconds(milliseconds: int | None, otherwise: float) -> float:
-    return otherwise if milliseconds is None else milliseconds / 1000
 
 
 def encoded_for(
@@ -364,10 +300,3 @@ def _is_whole(end: Frame) -> bool:
 
 def _is_readable(frame: Frame) -> bool:
     return frame.readable
-
-
-def _json_or_text(body: bytes) -> Any:
-    try:
-        return wirejson.loads(body)
-    except wirejson.JsonError:
-        return body.decode("utf-8", "replace")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from typing import Protocol as Interface
 
@@ -11,11 +12,14 @@ import msgspec
 
 from monoize.account import KeyPolicy, Role
 from monoize.protocol import Protocol
+from monoize.routing.affinity import conversation
+from monoize.routing.survey import Wanted
+from monoize.settings import OperationId
 from monoize.telemetry.tracing import AttemptReport
 from monoize.transform import Observer, Rule
 from monoize.urp import Losses, UrpRequest
 
-__all__ = ["NOBODY", "Answer", "Body", "Call", "Caller", "Incoming", "Trace"]
+__all__ = ["NOBODY", "Answer", "Body", "Call", "Caller", "Errand", "Incoming", "Trace"]
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +53,28 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     address: str | None = None  # where the call comes from
     request_id: str
     started: float  # monotonic seconds
+    operation: OperationId = "chat_completions"
+
+
+class Errand(Interface):
+    """What routing and admission need to know of a call, whatever it asks for."""
+
+    @property
+    def incoming(self) -> Incoming: ...
+
+    @property
+    def requested_model(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def ceiling(self) -> Decimal | None: ...
+
+    @property
+    def wants_stream(self) -> bool: ...
+
+    def wanted(self) -> Wanted: ...
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +102,14 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     def wants_stream(self) -> bool:
         """How the caller is answered, whatever way a rule makes the provider answer."""
         return self.sent.stream
+
+    def wanted(self) -> Wanted:
+        key = self.incoming.caller.key
+        return Wanted(
+            model=self.model,
+            ceiling=self.ceiling,
+            conversation=partial(conversation, self.request, key),
+        )
 
     @property
     def strict(self) -> bool:

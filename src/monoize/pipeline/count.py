@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from monoize import wirejson
 from monoize.errors import MonoizeError, UpstreamError
@@ -23,7 +24,9 @@ _NOT_THERE = (404, 405, 501)  # many who speak a protocol lack its counting
 async def count_tokens(incoming: Incoming, kit: Kit, trace: Trace) -> Answer:
     call = prepared(incoming, kit, trace)
     try:
-        tokens, estimated = await fail_forward(call, kit, trace, _counted)
+        tokens, estimated = await fail_forward(
+            call, kit, trace, partial(Attempt, call, kit, trace), _counted
+        )
     except MonoizeError as error:
         error.headers.update(reply_headers(call, kit, trace, Losses()))
         raise

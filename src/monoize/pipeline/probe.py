@@ -62,7 +62,7 @@ async def probed(probe: Probe, kit: Kit) -> None:
     candidate = Candidate(
         provider=probe.provider, channel=probe.channel, upstream_model=probe.upstream_model
     )
-    attempt, name = Attempt(_call(probe, kit), candidate, kit, Trace()), _name(probe)
+    attempt, name = Attempt(_call(probe, kit), kit, Trace(), candidate), _name(probe)
     permit = started(probe, kit.board, kit.clock.monotonic())
     if permit is None:
         return
@@ -86,7 +86,7 @@ async def asked(probe: Probe, kit: Kit, seconds: float) -> None:
     candidate = Candidate(
         provider=probe.provider, channel=probe.channel, upstream_model=probe.upstream_model
     )
-    attempt = Attempt(_call(probe, kit), candidate, kit, Trace())
+    attempt = Attempt(_call(probe, kit), kit, Trace(), candidate)
     try:
         await _in_time(attempt, seconds)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from typing import Protocol as Interface
 from typing import TypeVar
 
 import msgspec
@@ -18,52 +18,68 @@ from monoize.errors import (
     MonoizeError,
     UpstreamExhausted,
 )
-from monoize.pipeline.attempt import Attempt
-from monoize.pipeline.call import Call, Trace
+from monoize.pipeline.call import Call, Errand, Trace
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.received import Live, Whole
-from monoize.routing.affinity import conversation, follow_up
+from monoize.routing.affinity import follow_up
 from monoize.routing.breaker import Outcome, Permit
+from monoize.routing.catalog import Candidate
 from monoize.routing.verdict import Verdict, judged
-from monoize.routing.waterfall import Offer, Turn, Wanted, Waterfall
+from monoize.routing.waterfall import Offer, Turn, Waterfall
 from monoize.telemetry.tracing import AttemptReport
 
-__all__ = ["check_offer", "fail_forward", "wanted"]
+__all__ = ["Try", "check_offer", "fail_forward"]
 
 _SHOWN = 200  # characters of each failure
 _LONGEST_PAUSE = 600.0  # seconds: what a caller is told at most
 
 T = TypeVar("T")
-Work = Callable[[Attempt], Awaitable[T]]
 
 
-def wanted(call: Call) -> Wanted:
-    key = call.incoming.caller.key
-    return Wanted(
-        model=call.model,
-        ceiling=call.ceiling,
-        conversation=partial(conversation, call.request, key),
-    )
+class Try(Interface):
+    """One attempt at one channel. Whoever began it closes it."""
+
+    @property
+    def candidate(self) -> Candidate: ...
+
+    @property
+    def upstream_model(self) -> str: ...
+
+    @property
+    def was_sent(self) -> bool: ...
+
+    async def close(self) -> None: ...
 
 
-async def fail_forward(call: Call, kit: Kit, trace: Trace, work: Work[T]) -> T:
+A = TypeVar("A", bound=Try)
+
+
+async def fail_forward(
+    errand: Errand,
+    kit: Kit,
+    trace: Trace,
+    begun: Callable[[Candidate], A],
+    work: Callable[[A], Awaitable[T]],
+) -> T:
     """What `work` made of the first channel that could do it (ROUT-5 to ROUT-8).
 
     Once `work` has returned there is no other channel any more: the caller may have seen something (D10).
     """
-    check_offer(call, kit)
-    waterfall = Waterfall(wanted(call), kit.catalog, kit.board, kit.budget, kit.affinity, kit.dice)
+    check_offer(errand, kit)
+    waterfall = Waterfall(
+        errand.wanted(), kit.catalog, kit.board, kit.budget, kit.affinity, kit.dice
+    )
     errors: list[tuple[MonoizeError, Verdict]] = []
     try:
         while (turn := waterfall.next(kit.clock.monotonic())) is not None:
             with _held(turn.permit, kit.clock):
-                attempt = Attempt(call, turn.candidate, kit, trace)
+                attempt = begun(turn.candidate)
                 started = kit.clock.monotonic()
                 try:
                     done = await work(attempt)
                 except MonoizeError as error:
-                    trace.asked.append(_report(attempt, started, error))
-                    verdict = await _given_up(attempt, turn, error)
+                    trace.asked.append(_report(attempt, kit.clock, started, error))
+                    verdict = await _given_up(attempt, kit.clock, turn, error)
                     if not verdict.advances:
                         raise
                     waterfall.failed(turn, verdict, error.message)
@@ -73,10 +89,10 @@ async def fail_forward(call: Call, kit: Kit, trace: Trace, work: Work[T]) -> T:
                     await attempt.close()
                     raise
                 else:
-                    trace.asked.append(_report(attempt, started, None))
+                    trace.asked.append(_report(attempt, kit.clock, started, None))
                     if attempt.was_sent:
                         trace.first_byte = kit.clock.monotonic()
-                        next_key = _follow_up(call, turn, done)
+                        next_key = _follow_up(errand, turn, done)
                         waterfall.succeeded(turn, kit.clock.monotonic(), next_key)
                     if isinstance(done, Live):
                         done.watched(turn.permit, kit.clock)
@@ -86,7 +102,7 @@ async def fail_forward(call: Call, kit: Kit, trace: Trace, work: Work[T]) -> T:
                     return done
     finally:
         waterfall.release()
-    raise _exhausted(call, waterfall, errors, kit.clock.monotonic())
+    raise _exhausted(errand, waterfall, errors, kit.clock.monotonic())
 
 
 @contextmanager
@@ -99,14 +115,16 @@ def _held(permit: Permit, clock: Clock) -> Iterator[None]:
         raise
 
 
-def _report(attempt: Attempt, started: float, error: MonoizeError | None) -> AttemptReport:
-    clock, candidate = attempt.kit.clock, attempt.candidate
+def _report(
+    attempt: Try, clock: Clock, started: float, error: MonoizeError | None
+) -> AttemptReport:
+    candidate = attempt.candidate
     seconds = clock.monotonic() - started
     provider = error.provider if error is not None else None
     return AttemptReport(
         provider=candidate.provider.id,
         channel=candidate.channel.id,
-        model=attempt.request.model,
+        model=attempt.upstream_model,
         base_url=candidate.channel.base_url,
         started=clock.now() - seconds,
         seconds=seconds,
@@ -115,36 +133,37 @@ def _report(attempt: Attempt, started: float, error: MonoizeError | None) -> Att
     )
 
 
-def _follow_up(call: Call, turn: Turn, done: object) -> str | None:
+def _follow_up(errand: Errand, turn: Turn, done: object) -> str | None:
     """The key under which the next turn finds this channel again, where it names only this reply (D12)."""
-    if turn.candidate.provider.affinity is None or not isinstance(done, Whole | Live):
+    if turn.candidate.provider.affinity is None or not isinstance(errand, Call):
         return None
-    return follow_up(call.request, call.incoming.caller.key, done.id) if done.id else None
+    if not isinstance(done, Whole | Live) or not done.id:
+        return None
+    return follow_up(errand.request, errand.incoming.caller.key, done.id)
 
 
-async def _given_up(attempt: Attempt, turn: Turn, error: MonoizeError) -> Verdict:
-    clock = attempt.kit.clock
+async def _given_up(attempt: Try, clock: Clock, turn: Turn, error: MonoizeError) -> Verdict:
     verdict = judged(error, turn.candidate.provider.fail_forward_on, clock.now())
     turn.permit.settle(verdict.outcome, clock.monotonic(), verdict.retry_after)
     await attempt.close()
     return verdict
 
 
-def check_offer(call: Call, kit: Kit) -> None:
-    rows = [row for _, row in kit.catalog.offers(call.model)]
+def check_offer(errand: Errand, kit: Kit) -> None:
+    rows = [row for _, row in kit.catalog.offers(errand.model)]
     if not rows:
-        raise ModelNotFound(f"no provider has the model {call.requested_model!r}", param="model")
+        raise ModelNotFound(f"no provider has the model {errand.requested_model!r}", param="model")
     cheapest = min(row.exact_multiplier() for row in rows)
-    if call.ceiling is not None and cheapest > call.ceiling:
+    if errand.ceiling is not None and cheapest > errand.ceiling:
         raise Forbidden(
-            f"the multiplier of {call.requested_model!r} is at least {cheapest}, above the ceiling {call.ceiling}",
+            f"the multiplier of {errand.requested_model!r} is at least {cheapest}, above the ceiling {errand.ceiling}",
             param="max_multiplier",
             code="max_multiplier_exceeded",
         )
 
 
 def _exhausted(
-    call: Call, waterfall: Waterfall, errors: list[tuple[MonoizeError, Verdict]], now: float
+    errand: Errand, waterfall: Waterfall, errors: list[tuple[MonoizeError, Verdict]], now: float
 ) -> MonoizeError:
     """502, with what was tried (ROUT-8)."""
     first = errors[0][0] if errors else None
@@ -156,7 +175,7 @@ def _exhausted(
         failed = first  # it says all there is to say
     else:
         failed = UpstreamExhausted(
-            f"no provider could answer for {call.requested_model!r}: {_told(waterfall, passed)}"
+            f"no provider could answer for {errand.requested_model!r}: {_told(waterfall, passed)}"
         )
     pauses = [verdict.retry_after for _, verdict in errors] or [waterfall.free_in(now)]
     known = [pause for pause in pauses if pause is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from monoize.errors import MonoizeError
 from monoize.pipeline.admission import Ending
@@ -11,7 +12,7 @@ from monoize.pipeline.attempt import Attempt
 from monoize.pipeline.call import Answer, Call, Incoming, Trace
 from monoize.pipeline.decode import decoded
 from monoize.pipeline.kit import Kit
-from monoize.pipeline.prepare import key_rules_applied, suffix_resolved
+from monoize.pipeline.prepare import key_rules_applied, model_checked, suffix_resolved
 from monoize.pipeline.received import Received
 from monoize.pipeline.route import fail_forward
 from monoize.urp import Losses
@@ -28,7 +29,9 @@ async def run(incoming: Incoming, kit: Kit, trace: Trace) -> Answer:
         kit.admission.refused(incoming, error)
         raise
     try:
-        received = fail_forward(call, kit, trace, attempted)  # 4
+        received = fail_forward(
+            call, kit, trace, partial(Attempt, call, kit, trace), attempted
+        )  # 4
         return await answered(call, received, kit, trace, ticket)  # 11
     except MonoizeError as error:
         await ticket.settle(Ending(status="error", error=error))
@@ -48,7 +51,7 @@ def prepared(incoming: Incoming, kit: Kit, trace: Trace) -> Call:
     """What is done once, whoever answers."""
     call = decoded(incoming)  # 1
     call = key_rules_applied(call, trace)  # 2
-    return suffix_resolved(call, kit)  # 3
+    return model_checked(suffix_resolved(call, kit))  # 3
 
 
 async def attempted(attempt: Attempt) -> Received:

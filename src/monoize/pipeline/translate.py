@@ -11,7 +11,7 @@ from monoize.pipeline.call import NOBODY, Call, Caller, Incoming, Trace
 from monoize.pipeline.decode import decoded, without_username
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.prepare import key_rules_applied, suffix_resolved
-from monoize.pipeline.route import check_offer, wanted
+from monoize.pipeline.route import check_offer
 from monoize.protocol import Protocol, WireRequest, protocol, protocol_ids
 from monoize.routing.catalog import Candidate
 from monoize.routing.waterfall import Offer, surveyed
@@ -153,14 +153,14 @@ class _Record:
 def _way(call: Call, kit: Kit, trace: Trace, record: _Record) -> Attempt:
     """The first channel that would be asked; the others are noted with the reason why not."""
     check_offer(call, kit)
-    offers = surveyed(wanted(call), kit.catalog, kit.board, kit.clock.monotonic())
+    offers = surveyed(call.wanted(), kit.catalog, kit.board, kit.clock.monotonic())
     refusals: dict[str, CallerError] = {}  # by provider
     chosen: tuple[Offer, Attempt] | None = None
     for offer in _in_turn(offers, kit):
         if chosen is not None or offer.provider.id in refusals:
             continue
         before = record.rules
-        attempt = Attempt(call, _candidate(offer), kit, trace)
+        attempt = Attempt(call, kit, trace, _candidate(offer))
         try:
             attempt.take_upstream_name()
             attempt.apply_provider_rules()

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from monoize.errors import UpstreamFailed, UpstreamTimeout, UpstreamUnreadable
 from monoize.settings import LimitSettings, TimeoutSettings
-from monoize.upstream.client import UpstreamCall, UpstreamClient, UpstreamReply
+from monoize.upstream.client import Streamed, UpstreamCall, UpstreamClient, UpstreamReply
 
 __all__ = ["AiohttpClient"]
 
@@ -68,8 +68,8 @@ class AiohttpClient(UpstreamClient):
         return await self._open().request(
             call.method,
             call.url,
-            data=call.body or None,
-            headers=call.headers,
+            data=_data(call.body),
+            headers=_with_length(call),
             proxy=call.proxy,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect),
             allow_redirects=False,
@@ -80,6 +80,17 @@ class AiohttpClient(UpstreamClient):
     async def aclose(self) -> None:
         if self._session is not None:
             await self._session.close()
+
+
+def _data(body: bytes | Streamed) -> bytes | AsyncIterator[bytes] | None:
+    return body.chunks() if isinstance(body, Streamed) else body or None
+
+
+def _with_length(call: UpstreamCall) -> Mapping[str, str]:
+    body = call.body
+    if not isinstance(body, Streamed) or body.size is None:
+        return call.headers
+    return {**call.headers, "content-length": str(body.size)}
 
 
 def _reuse_noted() -> aiohttp.TraceConfig:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Literal
 
 import msgspec
 
-__all__ = ["UpstreamCall", "UpstreamClient", "UpstreamReply"]
+__all__ = ["Streamed", "UpstreamCall", "UpstreamClient", "UpstreamReply"]
+
+
+class Streamed(msgspec.Struct, frozen=True, kw_only=True):
+    """A body that is too large to be held: read from the beginning each time that it is sent."""
+
+    chunks: Callable[[], AsyncIterator[bytes]]
+    size: int | None = None  # None: sent in chunks
 
 
 class UpstreamCall(msgspec.Struct, frozen=True, kw_only=True):
     url: str  # made from the operator's config, never from what a caller sent
     headers: Mapping[str, str]
-    body: bytes = b""
+    body: bytes | Streamed = b""
     method: Literal["POST", "GET"] = "POST"
     proxy: str | None = None
     first_byte_seconds: float

@@ -10,7 +10,7 @@ from monoize import wirejson
 from monoize.engine import ChatEngine
 from monoize.errors import EngineError
 from monoize.sse import serialized
-from monoize.upstream.client import UpstreamCall, UpstreamClient, UpstreamReply
+from monoize.upstream.client import Streamed, UpstreamCall, UpstreamClient, UpstreamReply
 from monoize.urp import WireEvent
 
 __all__ = ["LOCAL_SCHEME", "EngineClient"]
@@ -30,9 +30,11 @@ class EngineClient(UpstreamClient):
         engine = self._engines.get(call.url.removeprefix(LOCAL_SCHEME))
         if engine is None:
             raise EngineError(f"there is no engine {call.url.removeprefix(LOCAL_SCHEME)!r}")
+        if isinstance(call.body, Streamed):
+            raise EngineError("a chat engine takes its request in one piece")
         body = wirejson.loads(call.body)
         if body.get("stream"):
-            return _Streamed(engine.stream(body))
+            return _Stream(engine.stream(body))
         return _Whole(wirejson.dumps(await engine.chat(body)))
 
     @override
@@ -60,7 +62,7 @@ class _Whole(UpstreamReply):
         return
 
 
-class _Streamed(UpstreamReply):
+class _Stream(UpstreamReply):
     def __init__(self, payloads: AsyncGenerator[str, None]) -> None:
         self.status = 200
         self.headers: Mapping[str, str] = {"content-type": "text/event-stream"}

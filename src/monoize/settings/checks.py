@@ -1,0 +1,94 @@
+"""What the types of the settings cannot say: each mistake becomes one sentence with its place."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from monoize.errors import ConfigError
+from monoize.settings.accounts import KeySettings
+from monoize.settings.providers import ProviderSettings
+
+__all__ = ["check_engines", "check_key", "check_provider", "check_ranges", "is_loopback", "unique"]
+
+
+def check_provider(provider: ProviderSettings, where: str) -> None:
+    unique((c.id for c in provider.channels), f"{where}.channels", "id")
+    if not provider.models:
+        raise ConfigError(f'{where}: models is empty; use {{"*": {{}}}} to take every model')
+    if provider.type == "local" and not provider.engine:
+        raise ConfigError(f"{where}: a local provider needs an engine, such as engine: smollm2")
+    if provider.type != "local" and not provider.channels:
+        raise ConfigError(f"{where}: channels is empty; a provider needs at least one")
+    for model, row in provider.models.items():
+        _check_multiplier(row.multiplier, f"{where}.models[{model}].multiplier")
+    for channel in provider.channels:
+        _check_url(channel.base_url, provider.type, f"{where}.channels[{channel.id}].base_url")
+
+
+def check_key(key: KeySettings, where: str) -> None:
+    _check_multiplier(key.max_multiplier, f"{where}.max_multiplier")
+    for window in ("day", "month", "total"):
+        _check_multiplier(getattr(key.budgets, window), f"{where}.budgets.{window}")
+    check_ranges(key.addresses or (), f"{where}.addresses")
+
+
+def check_ranges(ranges: tuple[str, ...], where: str) -> None:
+    for text in ranges:
+        try:
+            ipaddress.ip_network(text, strict=False)
+        except ValueError:
+            raise ConfigError(f"{where}: {text!r} is no IP address or range") from None
+
+
+def check_engines(providers: tuple[ProviderSettings, ...], name: str) -> None:
+    options: dict[str, Mapping[str, Any]] = {}
+    for provider in providers:
+        if (
+            provider.engine
+            and options.setdefault(provider.engine, provider.engine_options)
+            != provider.engine_options
+        ):
+            raise ConfigError(
+                f"{name}: two providers run engine {provider.engine} with different engine_options"
+            )
+
+
+def unique(values: Any, where: str, what: str, *, secret: bool = False) -> None:
+    seen = set()
+    for value in values:
+        if value in seen:
+            raise ConfigError(
+                f"{where}: {what} {'(hidden)' if secret else repr(value)} appears twice"
+            )
+        seen.add(value)
+
+
+def _check_multiplier(value: str | float | None, where: str) -> None:
+    if value is None:
+        return
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not number.is_finite() or number <= 0:
+        raise ConfigError(f"{where}: must be a number above 0, not {value!r}")
+
+
+def _check_url(url: str | None, kind: str, where: str) -> None:
+    if kind == "local":
+        return
+    if not url or not re.match(r"^https?://[^/\s?#@]+(/[^\s?#]*)?$", url):
+        raise ConfigError(f"{where}: must be an http or https URL without user, query or fragment")
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
