@@ -39,7 +39,7 @@ def test_health_needs_no_key(caller, target):
 
 
 def test_ready_names_the_providers(caller):
-    assert caller.get("/readyz").json["providers"] == list(SPEAKERS)
+    assert caller.get("/readyz").json["providers"] == len(SPEAKERS)
 
 
 # --- models ---
@@ -486,6 +486,7 @@ def test_a_model_with_slashes_and_colons_is_found_in_googles_path(caller, upstre
 @pytest.mark.parametrize("protocol", CALLERS)
 @pytest.mark.parametrize("provider", SPEAKERS)
 @pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
+@pytest.mark.spec("T41")
 def test_a_reply_tells_its_route(caller, upstream, protocol, provider, stream):
     reply = caller.ask(protocol, f"{provider}.text", stream=stream)
     assert reply.headers["x-request-id"]

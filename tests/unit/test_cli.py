@@ -126,3 +126,51 @@ def test_help_lists_the_commands():
     said = monoize("--help").stdout
     for command in ("serve", "check", "config", "translate"):
         assert command in said
+
+
+KEYLESS = "providers: []"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        # Whoever gets to a gateway without keys is an admin.
+        (("--host", "0.0.0.0"), "without keys the gateway serves loopback only"),
+        (("--host", "::"), "without keys the gateway serves loopback only"),
+        (("--port", "99999"), "65535"),
+        (("--workers", "0"), ">= 1"),
+    ],
+)
+def test_what_the_command_line_puts_over_the_file_is_checked_too(arguments, sentence, tmp_path):
+    file = tmp_path / "monoize.yaml"
+    file.write_text(KEYLESS)
+    done = monoize("serve", "--config", str(file), *arguments, cwd=tmp_path)
+    assert done.returncode in (1, 2)
+    assert sentence in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_whoever_reads_only_the_beginning_of_an_output_may(tmp_path):
+    for command in ("transforms list", "config schema", "users list --json"):
+        done = subprocess.run(
+            f"{sys.executable} -m monoize {command} | true",
+            shell=True,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=60,
+            check=False,
+        )
+        assert done.stderr == "", command
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("[" * 3000, "nested too deeply"), ("a: 2026-13-45", "month must be in 1..12")],
+)
+def test_a_strange_file_of_another_gateway_is_one_sentence(text, sentence, tmp_path):
+    done = monoize("import", "litellm", "-", text=text)
+    assert done.returncode == 1
+    assert done.stderr.startswith("monoize: -: ")
+    assert sentence in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,6 +1,7 @@
 from decimal import Decimal
 
 import pytest
+import yaml
 
 from monoize.errors import ConfigError
 from monoize.settings import ModelSettings, is_loopback, load, parse, schema
@@ -125,3 +126,32 @@ def test_an_absent_multiplier_is_one():
 )
 def test_knows_loopback(host, answer):
     assert is_loopback(host) is answer
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: 2026-13-45", "a: " + "[" * 3000, "providers: &a [*a]"],
+    ids=["no date", "too deep", "holds itself"],
+)
+def test_odd_yaml_gets_a_sentence(text):
+    with pytest.raises(ConfigError, match=r"^config") as raised:
+        parse(text, {})
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("x y", "a"), ("x-y", "b\nc"), ("", "a")])
+def test_a_channel_header_that_cannot_be_sent_is_named(name, value):
+    config = {
+        "providers": [
+            {
+                "id": "p",
+                "type": "messages",
+                "models": {"*": {}},
+                "channels": [
+                    {"id": "c", "base_url": "https://a.example", "headers": {name: value}}
+                ],
+            }
+        ]
+    }
+    with pytest.raises(ConfigError, match="cannot be sent as a header"):
+        parse(yaml.safe_dump(config), {})

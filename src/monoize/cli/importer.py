@@ -61,6 +61,9 @@ def _read(file: Path) -> Mapping[str, Any]:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark is not None else ""
         raise ValueError(f"{file}{place}: {getattr(error, 'problem', None) or error}") from None
+    except (RecursionError, ValueError) as error:  # such as a month 13
+        reason = "is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"{file}: {reason}") from None
     if not isinstance(source, dict):
         raise ValueError(f"{file}: must be a mapping with a model_list")  # noqa: TRY004 - a sentence for people
     return source

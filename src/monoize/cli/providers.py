@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from monoize.cli._desk import AsJson, Config, Desk, run, show, show_json
 from monoize.cli._state import settings_in_force, state_of
+from monoize.errors import NotFound
 from monoize.routing.catalog import LOCAL_CHANNEL
 from monoize.server.api.channels import ChannelTest, tested
 from monoize.server.api.provider_view import ProviderView, file_view, stored_view
@@ -81,8 +82,10 @@ def try_channels(
     async def work(desk: Desk) -> None:
         async with state_of(desk) as state:
             known = next((p for p in state.catalog.configured if p.id == provider), None)
-            each = [c.id for c in known.channels] if known is not None else []
-            for name in [channel] if channel is not None else each or [LOCAL_CHANNEL.id]:
+            if known is None:
+                raise NotFound(f"there is no provider {provider!r}")
+            each = [c.id for c in known.channels] or [LOCAL_CHANNEL.id]
+            for name in each if channel is None else [channel]:
                 results[name] = await tested(state, provider, name, model)
         if as_json:
             show_json({"data": [{"channel": name, **_fields(r)} for name, r in results.items()]})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from monoize.errors import ConfigError
 from monoize.server import worker
@@ -19,6 +20,8 @@ __all__ = ["serve"]
 
 log = logging.getLogger("monoize")
 
+_LAST_PORT = 65535
+
 
 def serve(
     *,
@@ -26,8 +29,15 @@ def serve(
         Path | None, Parameter(help="YAML file; without one an embedded default starts")
     ] = None,
     host: Annotated[str | None, Parameter(help="address to listen on; wins over the file")] = None,
-    port: Annotated[int | None, Parameter(help="port to listen on; wins over the file")] = None,
-    workers: Annotated[int, Parameter(help="processes that share the port")] = 1,
+    port: Annotated[
+        int | None,
+        Parameter(
+            help="port to listen on; wins over the file", validator=Number(gte=0, lte=_LAST_PORT)
+        ),
+    ] = None,
+    workers: Annotated[
+        int, Parameter(help="processes that share the port", validator=Number(gte=1))
+    ] = 1,
 ) -> int:
     """Run the gateway until SIGTERM or Ctrl-C; streams that still run are drained."""
     logs.configure()
@@ -65,8 +75,6 @@ def _announce(settings: Settings, *, embedded: bool) -> None:
                     status.reason,
                     status.install,
                 )
-    if not settings.keys:
-        log.warning("no keys configured: serving loopback only, without authentication")
     if not settings.providers:
         log.warning(
             "no providers: set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY, or write a "

@@ -18,6 +18,7 @@ from monoize.pipeline.call import Answer
 from monoize.protocol import protocol
 from monoize.server import health, model_calls, models, tools
 from monoize.server.api import door as api
+from monoize.server.ending import when_told_to_stop
 from monoize.server.house import House
 from monoize.server.http import CallerGone, HttpRequest, Receive, Send, json_answer, send_answer
 from monoize.settings import LimitSettings
@@ -71,7 +72,8 @@ class App:
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
+            with when_told_to_stop(self.house.stopping.set):
+                await self._lifespan(receive, send)
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
 
@@ -109,11 +111,7 @@ class App:
                     task.cancel()
             await asyncio.wait({work, gone})
         if not work.cancelled() and work.exception() is not None:
-            log.error(
-                "request %s failed while its answer was sent",
-                request.request_id,
-                exc_info=work.exception(),
-            )
+            log.error("an answer could not be sent to its end", exc_info=work.exception())
 
     async def _answered(self, request: HttpRequest, send: Send, arrived: asyncio.Event) -> None:
         try:
@@ -147,18 +145,12 @@ class App:
         except CallerGone:
             raise
         except Exception:  # the outermost loop of a request
-            log.exception("request %s failed", request.request_id)
+            log.exception("a request failed by a defect of ours")
             return self._refusal(request, MonoizeError("internal error; the log has the details"))
 
     def _refusal(self, request: HttpRequest, error: MonoizeError) -> Answer:
         if error.http_status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            log.warning(
-                "request %s: %s %s: %s",
-                request.request_id,
-                error.http_status,
-                error.error_code,
-                error,
-            )
+            log.warning("%s %s: %s", error.http_status, error.error_code, error)
         body = protocol(_dialect(request)).encode_error(error, request.request_id)
         return json_answer(body, error.http_status, error.headers)
 

@@ -14,12 +14,11 @@ async def metrics(request: HttpRequest, state: State) -> Answer:
     # Imported by the first who asks: most starts never need it.
     from monoize.telemetry.metrics import CONTENT_TYPE, exposition  # noqa: PLC0415
 
-    del request
     return Answer(
         status=200,
         content_type=CONTENT_TYPE,
         headers={},
-        body=exposition(_rows(state), state.lasting.counts),
+        body=exposition(_rows(state), state.lasting.counts, charges=request.caller.role == "admin"),
     )
 
 

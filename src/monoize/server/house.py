@@ -60,13 +60,17 @@ class House:
         self._folder = folder
         self._file = file
         self._environment = os.environ if environment is None else environment
-        self._settings = load()
+        self._settings = (
+            load()
+        )  # of the file as it was last read; in use as soon as it fits the store
         self._stored = Stored()
         self._seen: tuple[int, int] | None = self._stamp()
         self._tasks: list[asyncio.Task[None]] = []
         self._lasting: Lasting | None = None
         self._state: State | None = None
         self._refreshing = asyncio.Lock()
+        self._complaint = ""  # about the store, as it was last said
+        self.stopping = asyncio.Event()  # calls come to their end; what has none ends at once
 
     @property
     def state(self) -> State:
@@ -82,6 +86,8 @@ class House:
         await self._read_store(self._lasting)
         self._state = build(self._settings, self._stored, self._lasting)
         scrub.register(*scrub.secrets_of(self._state.settings))
+        if self._state.access.is_open:
+            log.warning("there are no keys: serving loopback only, without authentication")
         self._tasks = [
             asyncio.create_task(self._probe(), name="prober"),
             asyncio.create_task(self._watch(), name="watching the configuration"),
@@ -192,12 +198,12 @@ class House:
             return await self._refreshed()
 
     async def _refreshed(self) -> bool:
-        lasting, settings, is_new = self._lasting, self._settings, False
+        lasting, is_new = self._lasting, False
         if lasting is None:
             return False
         if await self._has_new_file():
             try:
-                settings, is_new = self._load(), True
+                self._settings, is_new = self._load(), True
             except ConfigError as error:
                 log.error("the changed config is not used: %s", error.message)  # noqa: TRY400 - the sentence says it all
         try:
@@ -205,17 +211,24 @@ class House:
         except DatabaseAway:
             if not is_new:  # a key that the file turns off has to stop, whatever else is away
                 raise
+        except ConfigError as error:
+            self._complain(error)
         if not is_new:
             return False
         try:
-            self._state = build(settings, self._stored_with_lock(), lasting)
-        except ConfigError as error:
+            self._state = build(self._settings, self._stored_with_lock(), lasting)
+        except ConfigError as error:  # the next change of either part may mend it
             log.error("the changed configuration is not used: %s", error.message)  # noqa: TRY400
             return False
-        self._settings = settings
         scrub.register(*scrub.secrets_of(self._state.settings))
         log.info("the configuration was renewed")
         return True
+
+    def _complain(self, error: ConfigError) -> None:
+        """Once, though every look finds it."""
+        if error.message != self._complaint:
+            log.error("what the database holds is not used: %s", error.message)
+        self._complaint = error.message
 
     async def _has_new_file(self) -> bool:
         """Whether it changed, and whoever writes it seems to be done: half a file may be valid, too."""
@@ -255,7 +268,10 @@ class House:
             await asyncio.sleep(_SWEEP_SECONDS)
             more = True
             while more and self._lasting is not None and self._lasting.database is not None:
-                logs, now = self._settings.settings.logs, round(self._lasting.clock.now() * 1000)
+                logs, now = (
+                    self.state.settings.settings.logs,
+                    round(self._lasting.clock.now() * 1000),
+                )
                 keep = Retention(keep_days=logs.keep_days, keep_rows=logs.keep_rows)
                 try:
                     swept = await self._lasting.database.write(partial(keep.sweep, now=now))
@@ -270,7 +286,13 @@ class House:
     async def _look_at_store(self, lasting: Lasting) -> bool:
         """Whether the database has news; the keys that are remembered hear of it."""
         moment = lasting.clock.monotonic()
-        is_new = await self._read_store(lasting)
+        try:
+            is_new = await self._read_store(lasting)
+        except ConfigError:  # of a newer release, perhaps; its keys are read all the same
+            if lasting.keyring is not None:
+                lasting.keyring.forget()
+            raise
+        self._complaint = ""
         if lasting.keyring is not None and is_new:
             lasting.keyring.forget()
         elif lasting.keyring is not None:

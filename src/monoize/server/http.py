@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
@@ -15,6 +15,8 @@ from monoize.pipeline.call import NOBODY, Answer, Caller
 from monoize.settings import LimitSettings, TimeoutSettings
 
 __all__ = ["CallerGone", "HttpRequest", "json_answer", "read_json", "send_answer"]
+
+_FORWARDED = "x-forwarded-for"
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -29,7 +31,7 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
     query: Mapping[str, str]
-    headers: Mapping[str, str]  # names in lower case; the last of repeated ones
+    headers: Mapping[str, str]  # names in lower case; the last of repeated ones, but see `_headers`
     receive: Receive
     request_id: str
     started: float
@@ -47,11 +49,19 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
             method=scope["method"],
             path=unquote(raw_path.split(b"?")[0].decode("latin-1")),
             query=dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
-            headers={k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]},
+            headers=_headers(scope["headers"]),
             receive=receive,
             request_id=request_id,
             started=started,
         )
+
+
+def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in pairs}
+    if _FORWARDED in headers:  # each proxy on the way may add a line of its own
+        lines = (v.decode("latin-1") for k, v in pairs if k.decode("latin-1").lower() == _FORWARDED)
+        headers[_FORWARDED] = ",".join(lines)
+    return headers
 
 
 async def read_body(

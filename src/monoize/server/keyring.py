@@ -110,10 +110,10 @@ class Keyring:
         """One question at a time for each id, however many wait for it; TimeoutError: for too long, unless one `waits`."""
         now = self._clock.monotonic()
         asking, since = self._asking.get(key_id, (None, now))
-        if asking is None:
-            asking = asyncio.ensure_future(self._ask(key_id))
-            self._asking[key_id] = asking, now
-            asking.add_done_callback(lambda _: self._asking.pop(key_id, None))
+        if asking is None or since <= self._stale_before:  # asked before the change: an old answer
+            asking, since = asyncio.ensure_future(self._ask(key_id)), now
+            self._asking[key_id] = asking, since
+            asking.add_done_callback(partial(self._answered, key_id))
         if waits:
             return await asyncio.shield(asking)
         await asyncio.wait({asking}, timeout=max(0.0, since + self._patience - now))
@@ -122,10 +122,17 @@ class Keyring:
             raise TimeoutError
         return asking.result()
 
+    def _answered(self, key_id: str, asking: asyncio.Future[_Entry]) -> None:
+        if self._asking.get(key_id, (None, 0.0))[0] is asking:
+            del self._asking[key_id]
+
     async def _ask(self, key_id: str) -> _Entry:
         asked_at = self._clock.monotonic()
         found = await self._database.read(partial(keys.credential, key_id=key_id))
         entry = _Entry(found, None if found is None else _caller(found), asked_at)
+        known = self._entries.get(key_id)
+        if known is not None and known.asked_at > asked_at:  # a later question was answered sooner
+            return known
         self._entries[key_id] = entry
         self._entries.move_to_end(key_id)
         while len(self._entries) > KEPT:

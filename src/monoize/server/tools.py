@@ -24,7 +24,7 @@ async def alive(request: HttpRequest, state: State) -> Answer:
 async def ready(request: HttpRequest, state: State) -> Answer:
     """Ready means: there is somebody to answer."""
     del request
-    providers = [provider.id for provider in state.catalog.providers]
+    providers = len(state.catalog.providers)  # their names are not everybody's affair
     status = 200 if providers else 503
     return json_answer(
         {"status": "ok" if providers else "no providers", "providers": providers}, status

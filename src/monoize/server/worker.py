@@ -13,11 +13,12 @@ import uvicorn
 
 from monoize.clock import RandomIds
 from monoize.embedded import embedded_settings, first_key, local_provider
+from monoize.errors import ConfigError
 from monoize.pipeline.rulebook import check_rules
 from monoize.server.app import App
 from monoize.server.house import House
 from monoize.server.state import DATA, chat_engines
-from monoize.settings import ServerSettings, Settings, load
+from monoize.settings import ServerSettings, Settings, is_loopback, load
 from monoize.telemetry import logs, scrub
 
 __all__ = ["Place", "address_problem", "create", "run", "settings_for", "welcome"]
@@ -53,6 +54,10 @@ def settings_for(place: Place, environment: Mapping[str, str] | None = None) -> 
     if place.port is not None:
         changes["port"] = place.port
     server = msgspec.structs.replace(settings.server, **changes)
+    if not settings.keys and not is_loopback(server.host):  # the file's own address was checked
+        raise ConfigError(
+            f"--host {server.host}: there are no keys, and without keys the gateway serves loopback only"
+        )
     return msgspec.structs.replace(settings, server=server)
 
 

@@ -15,6 +15,10 @@ from monoize.settings.providers import ProviderSettings
 __all__ = ["check_engines", "check_key", "check_provider", "check_ranges", "is_loopback", "unique"]
 
 
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+
 def check_provider(provider: ProviderSettings, where: str) -> None:
     unique((c.id for c in provider.channels), f"{where}.channels", "id")
     if not provider.models:
@@ -26,7 +30,11 @@ def check_provider(provider: ProviderSettings, where: str) -> None:
     for model, row in provider.models.items():
         _check_multiplier(row.multiplier, f"{where}.models[{model}].multiplier")
     for channel in provider.channels:
-        _check_url(channel.base_url, provider.type, f"{where}.channels[{channel.id}].base_url")
+        place = f"{where}.channels[{channel.id}]"
+        _check_url(channel.base_url, provider.type, f"{place}.base_url")
+        for header, value in channel.headers.items():
+            if not _HEADER_NAME.fullmatch(header) or not _HEADER_VALUE.fullmatch(value):
+                raise ConfigError(f"{place}.headers: {header!r} cannot be sent as a header")
 
 
 def check_key(key: KeySettings, where: str) -> None:

@@ -43,6 +43,9 @@ class Settings(Section, frozen=True, kw_only=True):
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
+_TOO_DEEP = "{name}: lists and mappings are nested too deeply, or hold themselves"
+
+
 def load(file: Path, environment: Mapping[str, str] | None = None) -> Settings:
     try:
         text = file.read_text("utf-8")
@@ -61,6 +64,10 @@ def parse(text: str, environment: Mapping[str, str], name: str = "config") -> Se
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark is not None else ""
         raise ConfigError(f"{name}{place}: {getattr(error, 'problem', None) or error}") from None
+    except ValueError as error:  # a date that is none
+        raise ConfigError(f"{name}: {error}") from None
+    except RecursionError:
+        raise ConfigError(_TOO_DEEP.format(name=name)) from None
     if raw is None:
         raw = {}
     if not isinstance(raw, dict):
@@ -69,6 +76,8 @@ def parse(text: str, environment: Mapping[str, str], name: str = "config") -> Se
         settings = msgspec.convert(_resolved(raw, environment, "$"), Settings)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{name}: {error}") from None
+    except RecursionError:  # an anchor that holds itself
+        raise ConfigError(_TOO_DEEP.format(name=name)) from None
     _check(settings, name)
     return settings
 

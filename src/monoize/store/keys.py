@@ -39,6 +39,9 @@ __all__ = [
 MOST_KEYS = 1000  # of one user
 _MULTIPLIER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _LONGEST_LIST = 1000
+_LARGEST_POLICY = (
+    256 * 1024
+)  # as JSON: it is in memory while its key is in use, and in the audit twice
 _MOST_PER_MINUTE = 10**12
 _LAST_MOMENT = 253402300799999  # of the year 9999
 _COLUMNS = [keys.c[field.name] for field in msgspec.structs.fields(Key)]
@@ -221,6 +224,8 @@ def checked_policy(policy: KeyPolicy | Mapping[str, Any], owner: User) -> KeyPol
 
 
 def _check_lists(policy: KeyPolicy) -> None:
+    if len(msgspec.json.encode(policy)) > _LARGEST_POLICY:
+        raise InvalidRequest(f"policy is larger than {_LARGEST_POLICY} bytes", param="policy")
     for name in ("models", "addresses", "transforms"):
         if len(getattr(policy, name) or ()) > _LONGEST_LIST:
             raise InvalidRequest(f"policy.{name} is too long", param=f"policy.{name}")

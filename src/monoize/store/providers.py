@@ -92,13 +92,13 @@ def page(
 
 
 def opened(connection: Connection, vault: Vault) -> tuple[ProviderSettings, ...]:
-    """For the program: all of them, in order, with their secrets."""
+    """For the program: all of them, in order, with their secrets. ConfigError: one is no provider of this release."""
     found = [Provider(**row) for row in connection.execute(_ordered()).mappings()]
     pairs = [(p.id, channel["id"]) for p in found for channel in p.body["channels"]]
     kept: dict[str, dict[str, ChannelSecrets]] = {p.id: {} for p in found}
     for (provider, channel), secrets in channel_secrets.opened(connection, vault, pairs).items():
         kept[provider][channel] = secrets
-    return tuple(_settings(p.body, kept[p.id]) for p in found)
+    return tuple(_readable(p, kept[p.id]) for p in found)
 
 
 def update(
@@ -128,7 +128,7 @@ def update(
         had = old_secrets.get(given["id"], _NO_SECRETS)
         channel = {**stored, **given}
         has = had.given(given, f"channels[{index}]")
-        _guard(stored, channel, had, has, f"channels[{index}]")
+        _guard(stored, given, had, f"channels[{index}]")
         kept[given["id"]] = has
         merged.append(channel)
     body = _checked({**form, "channels": merged}, kept)
@@ -202,18 +202,15 @@ def _channels(form: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _guard(
-    stored: Mapping[str, Any],
-    channel: Mapping[str, Any],
-    had: ChannelSecrets,
-    has: ChannelSecrets,
-    where: str,
+    stored: Mapping[str, Any], given: Mapping[str, Any], had: ChannelSecrets, where: str
 ) -> None:
     """A stored key goes to no other host than the one it was given for (LL#24952, LL#37053)."""
     if not stored or not had:
         return
+    channel = {**stored, **given}
     moved = _origin(stored) != _origin(channel) or stored.get("proxy") != channel.get("proxy")
-    stays = (had.api_key is not None and has.api_key == had.api_key) or (
-        bool(had.headers) and has.headers == had.headers
+    stays = (had.api_key is not None and not given.get("api_key")) or (
+        bool(had.headers) and given.get("headers") is None
     )
     if moved and stays:
         raise InvalidRequest(
@@ -256,6 +253,15 @@ def _shown(channel: Mapping[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in channel.items() if name not in {"api_key", "headers"}}
     names = sorted(channel["headers"])
     return {**rest, "has_api_key": channel["api_key"] is not None, "header_names": names}
+
+
+def _readable(provider: Provider, kept: Secrets) -> ProviderSettings:
+    try:
+        return _settings(provider.body, kept)
+    except msgspec.ValidationError as error:  # a newer release may have written it
+        raise ConfigError(
+            f"the provider {provider.id!r} of the database cannot be read: {error}"
+        ) from None
 
 
 def _settings(form: Mapping[str, Any], kept: Secrets) -> ProviderSettings:

@@ -29,16 +29,20 @@ _CHANNEL = ("provider", "channel", "model")
 Family: TypeAlias = GaugeMetricFamily | CounterMetricFamily
 
 
-def exposition(rows: Iterable[ChannelHealth], counts: RequestCounts) -> bytes:
+def exposition(
+    rows: Iterable[ChannelHealth], counts: RequestCounts, *, charges: bool = True
+) -> bytes:
+    """`charges`: with what everybody together spent, which is the operator's affair."""
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
     registry.register(_Channels(tuple(rows)))
-    registry.register(_Requests(counts))
+    registry.register(_Requests(counts, charges=charges))
     return generate_latest(registry)
 
 
 class _Requests(Collector):
-    def __init__(self, counts: RequestCounts) -> None:
+    def __init__(self, counts: RequestCounts, *, charges: bool) -> None:
+        self._charges = charges
         self._counts = counts
 
     @override
@@ -55,8 +59,9 @@ class _Requests(Collector):
             ("provider", "model", "class"),
             self._counts.tokens,
         )
-        dollars = {labels: nano / NANO for labels, nano in self._counts.charges.items()}
-        yield _counter("monoize_charged_usd", "charged", ("provider", "model"), dollars)
+        if self._charges:
+            dollars = {labels: nano / NANO for labels, nano in self._counts.charges.items()}
+            yield _counter("monoize_charged_usd", "charged", ("provider", "model"), dollars)
         yield _histogram(
             "monoize_request_seconds",
             "from the first byte in to the last out",

@@ -18,7 +18,10 @@ __all__ = ["MASK", "ScrubbingFilter", "forget", "register", "scrubbed", "secrets
 _known: tuple[str, ...] = ()
 
 # Where a secret ends is unknown in a line of text, so each form says which letters it may have.
-_NAMES = r"(?:proxy-)?authorization|api[-_]?key|cookie|password|client[-_]?secret|access[-_]?token"
+_NAMES = (
+    r"(?:proxy-)?authorization|api[-_]?key|cookie|password|client[-_]?secret"
+    r"|(?:access|auth|bearer|id|refresh|security|session)[-_]?token"
+)
 _BETWEEN = r"\b\\?[\"']?\s{0,4}[:=,]\s{0,4}(?:b(?=[\"']))?\\?[\"']?(?:[a-z]{3,10}\s{1,4})?"
 _FORMS = (
     # a token behind its scheme

@@ -185,3 +185,26 @@ async def test_a_question_that_fails_after_everybody_went_on_is_no_noise(
     database.answering.set()
     await asyncio.sleep(0.01)
     assert (await ring.caller_of(text, None)).username == "ada"
+
+
+async def test_after_a_change_nobody_gets_an_answer_that_was_asked_for_before(
+    ring, database, clock, text
+):
+    """A slow database: the question was under way when the key was switched off."""
+    database.answering.clear()
+    early = asyncio.ensure_future(ring.caller_of(text, None))
+    await asyncio.wait({early}, timeout=0.01)
+    assert database.reads == 1
+    clock.advance(1)
+    ring.forget()
+    clock.advance(1)
+    late = asyncio.ensure_future(ring.caller_of(text, None))
+    await asyncio.wait({late}, timeout=0.01)
+    assert database.reads == 2
+    await database.write(partial(keys.update, key_id=key_id(text), enabled=False, **BY))
+    database.answering.set()
+    with pytest.raises(Unauthorized):
+        await late
+    await asyncio.wait({early})
+    with pytest.raises(Unauthorized):  # the early answer, should it come last, is not kept
+        await ring.caller_of(text, None)

@@ -168,11 +168,17 @@ class TestLife:
         assert len(await database.read(keys.page)) == 2
 
 
+LONG_PROMPT = {
+    "transform": "inject_system_prompt",
+    "phase": "request",
+    "config": {"content": "x" * 300_000, "position": "append"},
+}
 WRONG = [
     ({"models": [""]}, "policy.models[0]"),
     ({"models": ["a\0"]}, "policy.models[0]"),
     ({"models": "*"}, "policy"),
     ({"models": ["m"] * 1001}, "policy.models"),
+    ({"transforms": [LONG_PROMPT]}, "policy"),
     ({"addresses": ["10.0.0.0/8", "here"]}, "policy.addresses[1]"),
     ({"addresses": ["10.0.0.0/33"]}, "policy.addresses[0]"),
     ({"requests_per_minute": 0}, "policy"),

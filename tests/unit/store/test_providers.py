@@ -185,6 +185,16 @@ class TestSecrets:
         path = [{"id": "main", "base_url": "https://new.example/v2"}]
         await database.write(update("claude", channels=path))
 
+    async def test_the_same_secrets_may_be_given_anew(self, database):
+        """Who has them and sends them has decided that they may go there."""
+        await database.write(create(CLAUDE))
+        secrets = {name: CLAUDE["channels"][0][name] for name in ("api_key", "headers")}
+        move = {"base_url": "https://new.example/v1", **secrets}
+        await database.write(update("claude", channels=[{"id": "main", **move}]))
+        (found,) = await opened(database)
+        assert found.channels[0].base_url == "https://new.example/v1"
+        assert found.channels[0].api_key == "sk-provider-secret-1"
+
     async def test_a_channel_that_is_deleted_and_made_again_has_no_key(self, database):
         await database.write(create(CLAUDE))
         await database.write(update("claude", channels=[{"id": "spare"}]))

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 from sqlalchemy import Connection
 
-from monoize.errors import NotFound
+from monoize.errors import MonoizeError, NotFound
 from monoize.pipeline.call import Answer
 from monoize.server.api.endpoint import Context, Given, endpoint
 from monoize.server.api.owner import own_rows, owns_row
@@ -133,29 +133,53 @@ async def _csv(
 
 
 class _LiveRows:
-    """Ends with the journal; says something now and then, so that nobody in between hangs up."""
+    """Ends with the program, and with the key that asked for it; says something now and then, so that nobody hangs up."""
 
     def __init__(self, context: Context, rows: Subscription) -> None:
         self._context = context
         self._rows = rows
         self._silence = context.state.kit.timeouts.keep_alive
+        self._ending = asyncio.ensure_future(_ended(context.house.stopping, rows))
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield b": watching\n\n"
         while True:
+            row = None
             try:
                 async with asyncio.timeout(self._silence):
                     row = await anext(self._rows)
             except TimeoutError:
-                yield b": waiting\n\n"
-                continue
+                pass
             except StopAsyncIteration:
                 return
-            if owns_row(self._context, row.get("user_id"), row.get("key_id")):
+            context = await self._current()
+            if context is None:
+                return
+            if row is None:
+                yield b": waiting\n\n"
+            elif owns_row(context, row.get("user_id"), row.get("key_id")):
                 yield b"event: request\ndata: " + _line(row) + b"\n\n"
 
+    async def _current(self) -> Context | None:
+        """Whose call this is by now: a key may be revoked, or lose its role, while it watches."""
+        context = self._context
+        request, state = context.request, context.house.state
+        try:
+            caller = await state.access.caller_of(request.headers, request.address)
+        except MonoizeError:
+            return None
+        return msgspec.structs.replace(
+            context, request=msgspec.structs.replace(request, caller=caller), state=state
+        )
+
     async def aclose(self) -> None:
+        self._ending.cancel()
         await self._rows.aclose()
+
+
+async def _ended(stopping: asyncio.Event, rows: Subscription) -> None:
+    await stopping.wait()
+    rows.end()
 
 
 def _line(row: Any) -> bytes:

@@ -10,9 +10,12 @@ import msgspec
 from monoize.server.api.shapes import Source
 from monoize.settings import (
     AffinitySettings,
+    CapabilitySettings,
     ChannelSettings,
     HealthSettings,
     ModelSettings,
+    PolicyName,
+    PolicySettings,
     ProviderSettings,
     ProviderType,
     RuleSettings,
@@ -26,6 +29,7 @@ class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     base_url: str | None
     weight: int
+    priority: int = 0
     enabled: bool
     proxy: str | None
     forward_headers: Sequence[str]
@@ -53,6 +57,8 @@ class ProviderView(msgspec.Struct, frozen=True, kw_only=True):
     channels: Sequence[ChannelView]
     transforms: Sequence[RuleSettings]
     health: HealthSettings
+    capabilities: CapabilitySettings = CapabilitySettings()
+    policy: PolicyName | PolicySettings | None = None
     affinity: AffinitySettings | None
     engine: str | None
     engine_options: Mapping[str, Any]

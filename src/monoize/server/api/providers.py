@@ -16,9 +16,12 @@ from monoize.server.api.provider_view import ProviderView, file_view, stored_vie
 from monoize.server.api.shapes import Body, Deleted
 from monoize.settings import (
     AffinitySettings,
+    CapabilitySettings,
     ChannelSettings,
     HealthSettings,
     ModelSettings,
+    PolicyName,
+    PolicySettings,
     ProviderSettings,
     ProviderType,
     RuleSettings,
@@ -44,6 +47,7 @@ class ChannelChange(Body, frozen=True, kw_only=True):
     base_url: str | UnsetType | None = UNSET
     api_key: str | UnsetType | None = UNSET
     weight: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
     proxy: str | UnsetType | None = UNSET
     headers: Mapping[str, str] | UnsetType = UNSET
@@ -69,6 +73,8 @@ class ProviderChange(Body, frozen=True, kw_only=True):
     channels: tuple[NamedChannelChange, ...] | UnsetType = UNSET
     transforms: tuple[RuleSettings, ...] | UnsetType = UNSET
     health: HealthSettings | UnsetType = UNSET
+    capabilities: CapabilitySettings | UnsetType = UNSET
+    policy: PolicyName | PolicySettings | UnsetType | None = UNSET
     affinity: AffinitySettings | UnsetType | None = UNSET
     engine: str | UnsetType | None = UNSET
     engine_options: Mapping[str, Any] | UnsetType = UNSET

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from sqlalchemy import update
 
 from fakes.management import FILE_SECRET
+from monoize.server.api.provider_view import ChannelView, ProviderView
+from monoize.server.api.providers import NamedChannelChange, ProviderChange
+from monoize.settings import ChannelSettings, ProviderSettings
+from monoize.store import providers, tables
 
 SECRET = "sk-upstream-canary-0123456789"
 PROVIDER = {
@@ -199,3 +204,32 @@ async def test_no_transform_is_left_out(api):
         assert entry["phases"]
         assert entry["config_schema"]["type"] == "object"
         json.dumps(entry["example_config"])
+
+
+def test_every_setting_of_a_provider_can_be_seen_and_changed():
+    secret = {"api_key", "headers"}
+    shown = {*ChannelView.__struct_fields__} - {"has_api_key", "header_names"}
+    assert shown == {*ChannelSettings.__struct_fields__} - secret
+    assert {*NamedChannelChange.__struct_fields__} == {*ChannelSettings.__struct_fields__}
+    about = {"source", "shadowed", "position", "updated_at"}
+    assert {*ProviderView.__struct_fields__} - about == {*ProviderSettings.__struct_fields__}
+    assert {"id", *ProviderChange.__struct_fields__} == {*ProviderSettings.__struct_fields__}
+
+
+async def test_a_provider_that_an_older_release_stored_is_shown(api):
+    await api.good("POST", "/api/providers", PROVIDER)
+
+    def aged(connection):
+        body = dict(providers.get(connection, "mine").body)
+        body["channels"] = [
+            {name: value for name, value in channel.items() if name != "priority"}
+            for channel in body["channels"]
+        ]
+        body = {
+            name: value for name, value in body.items() if name not in ("policy", "capabilities")
+        }
+        connection.execute(update(tables.providers).values(body=body))
+
+    await api.house.state.lasting.database.write(aged)
+    shown = await api.good("GET", "/api/providers/mine")
+    assert (shown["channels"][0]["priority"], shown["policy"]) == (0, None)

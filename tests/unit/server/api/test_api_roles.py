@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 from sqlalchemy import insert
 
-from fakes.management import FILE_USER, Api
+from fakes.management import FILE_USER, Api, opened
 from monoize.server import app
 from monoize.server.api.table import ENDPOINTS
 from monoize.store.tables import captures, request_logs
@@ -242,3 +243,20 @@ async def test_a_key_of_the_file_reads_its_own_requests(api):
     assert [row["request_id"] for row in rows] == [refused.headers["x-request-id"]]
     other = f"/api/logs?key_id={made['others_key']['id']}"
     assert (await api.call("GET", other, key=FILE_USER)).status == 403
+
+
+async def test_whoever_watches_the_log_stops_with_its_key(database_url, tmp_path):
+    """A stream may be open for days; a key that is revoked meanwhile must not see another row."""
+    timeouts = {"keep_alive": 0.05}
+    house = await opened(tmp_path, database_url, server={"timeouts": timeouts})
+    api = Api(house)
+    try:
+        made = await api.key(await api.user("eve", role="admin"))
+        watching = asyncio.ensure_future(api.call("GET", "/api/logs/stream", key=made["key"]))
+        await asyncio.wait({watching}, timeout=0.5)
+        assert not watching.done()
+        await api.good("DELETE", f"/api/keys/{made['id']}")
+        answer = await asyncio.wait_for(watching, 10)
+        assert answer.raw.startswith(b": watching")
+    finally:
+        await house.aclose()
