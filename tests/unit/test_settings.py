@@ -155,3 +155,19 @@ def test_a_channel_header_that_cannot_be_sent_is_named(name, value):
     }
     with pytest.raises(ConfigError, match="cannot be sent as a header"):
         parse(yaml.safe_dump(config), {})
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"requests_per_minute": 5},
+        {"tokens_per_minute": 5},
+        {"budgets": {"day": "1"}},
+        {"capture": "all"},
+    ],
+)
+def test_limits_that_nobody_would_count_are_refused(limit):
+    config = {"database": None, "keys": [{"name": "a", "key": "sk-12345678", **limit}]}
+    with pytest.raises(ConfigError, match="need a database"):
+        parse(yaml.safe_dump(config), {})
+    parse(yaml.safe_dump({**config, "database": "sqlite:///x.db"}), {})

@@ -74,6 +74,7 @@ def test_a_module_has_what_it_promises_and_says_what_it_is(name):
         assert hasattr(module, exported)
 
 
+@pytest.mark.spec("T42")
 def test_importing_the_package_is_light():
     script = "import sys, monoize; print([m for m in ('aiohttp', 'uvicorn', 'msgspec', 'yaml') if m in sys.modules])"
     done = subprocess.run(

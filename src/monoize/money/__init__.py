@@ -3,7 +3,7 @@
 from monoize.money.book import PriceBook, Priced
 from monoize.money.charge import MOST_NANO, Charge, Item, charge
 from monoize.money.classes import CLASSES, MOST_TOKENS, TokenClass, credible, split
-from monoize.money.estimate import input_bound, produced, reserved
+from monoize.money.estimate import input_bound, output_bound, produced, reserved
 from monoize.money.meter import Meter, Metered, metered
 from monoize.money.rates import FREE, Rates, Tier, parse_rates, rates_form
 
@@ -25,6 +25,7 @@ __all__ = [
     "credible",
     "input_bound",
     "metered",
+    "output_bound",
     "parse_rates",
     "produced",
     "rates_form",

@@ -12,7 +12,7 @@ from monoize.money.rates import EXACT, Rates
 from monoize.money.weigh import Load, weigh
 from monoize.urp import UrpRequest, Usage
 
-__all__ = ["Produced", "input_bound", "produced", "reserved"]
+__all__ = ["Produced", "input_bound", "output_bound", "produced", "reserved"]
 
 # Upper-ish: o200k_base takes 4 letters of prose for a token, 1.7 of dense data, 2 bytes of scripts it knows badly;
 # other vendors' tokenizers take up to a third less. In sixtieths of a token:
@@ -28,6 +28,9 @@ _PER_PROVIDER_TOOL = 16_000  # a search reads pages: 10,000 to 40,000 tokens
 
 _BYTES_PER_TOKEN = 4  # of a fair estimate, rounded up
 _FAIR_IMAGE = 800
+
+# A chat request may carry one limit in each spelling, and a provider may obey the other one.
+_SECOND_LIMITS = ("max_tokens", "max_completion_tokens")
 
 
 class Produced(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +50,15 @@ def input_bound(request: UrpRequest) -> int:
     return _bound(weigh(request))
 
 
+def output_bound(request: UrpRequest, output_cap: int) -> int:
+    """Tokens of the longest answers that are allowed for."""
+    second = [request.extra_body.get(name) for name in _SECOND_LIMITS]
+    limits = [limit for limit in (request.max_output_tokens, *second) if isinstance(limit, int)]
+    # Engines take a number below 0 for "as long as you like".
+    longest = max(limits) if limits and min(limits) >= 0 else output_cap
+    return min(longest, output_cap, MOST_TOKENS) * max(1, request.n or 1)
+
+
 def reserved(
     request: UrpRequest, rates: Rates, multiplier: Decimal = Decimal(1), *, output_cap: int
 ) -> int:
@@ -58,13 +70,11 @@ def reserved(
     other, images = _other_tokens(load), load.images * _PER_IMAGE
     valid = rates.at(_bound(load))
     plain = max(valid.rate("input"), valid.rate("cache_write"))
-    longest = output_cap if request.max_output_tokens is None else request.max_output_tokens
-    longest = min(max(0, min(longest, output_cap)), MOST_TOKENS) * max(1, request.n or 1)
     dearest = max(valid.rate(name) for name in OUTPUT_CLASSES)
     total = EXACT.multiply(other, plain)
     total = EXACT.fma(images, max(plain, valid.rate("image_input")), total)
     total = EXACT.fma(load.audio, max(plain, valid.rate("audio_input")), total)
-    total = EXACT.fma(longest, dearest, total)
+    total = EXACT.fma(output_bound(request, output_cap), dearest, total)
     exact = min(EXACT.multiply(total, multiplier), Decimal(MOST_NANO))
     return int(exact.to_integral_value(ROUND_CEILING))
 

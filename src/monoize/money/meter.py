@@ -44,6 +44,7 @@ _AUDIO_LETTERS_PER_TOKEN = 3000  # base64 of 24 kHz, 16 bit, twenty tokens a sec
 class Metered(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage  # credible: its counts fit into a table
     estimated: bool
+    service_tier: str | None = None  # that the provider says it has served
 
 
 class Meter:
@@ -52,6 +53,7 @@ class Meter:
     def __init__(self) -> None:
         self._known: Usage | None = None  # before the first word
         self._counted: Usage | None = None  # at the end
+        self._service_tier: str | None = None
         self._text = 0
         self._reasoning = 0
         self._images = 0
@@ -67,6 +69,7 @@ class Meter:
                 self._known = event.usage
             case ResponseDone():
                 self._counted = event.usage
+                self._service_tier = event.service_tier
             case _:
                 pass
 
@@ -78,11 +81,12 @@ class Meter:
             audio=-(-self._audio // _AUDIO_LETTERS_PER_TOKEN),
             image=self._images * _IMAGE_TOKENS,
         )
-        counted = self._counted
+        counted, tier = self._counted, self._service_tier
+        counted = None if counted is None else credible(counted)
         if counted is not None and (counted.input_tokens or counted.output_tokens or not out):
-            return Metered(usage=credible(counted), estimated=False)
+            return Metered(usage=counted, estimated=False, service_tier=tier)
         estimate = produced(request, out, self._known)
-        return Metered(usage=credible(estimate), estimated=True)
+        return Metered(usage=credible(estimate), estimated=True, service_tier=tier)
 
     def _add_part(self, part: Part) -> None:
         match part:

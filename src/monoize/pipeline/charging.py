@@ -11,13 +11,12 @@ import msgspec
 from typing_extensions import override
 
 from monoize import limiter as limits
-from monoize.account import model_refusal
 from monoize.clock import Clock
-from monoize.errors import DatabaseAway, Forbidden, MonoizeError
+from monoize.errors import Forbidden, MonoizeError
 from monoize.limiter import Grant, Limiter
 from monoize.money.book import PriceBook, Priced
 from monoize.money.charge import Charge, charge
-from monoize.money.estimate import input_bound, reserved
+from monoize.money.estimate import input_bound, output_bound, reserved
 from monoize.money.meter import Meter, Metered
 from monoize.pipeline.admission import Admission, Ending, Ticket
 from monoize.pipeline.call import Call, Incoming, Trace
@@ -71,11 +70,6 @@ class LedgerAdmission(Admission):
 
     @override
     async def admit(self, call: Call, trace: Trace) -> Ticket:
-        policy = call.incoming.caller.policy
-        if model_refusal(policy, call.requested_model) is not None:
-            refused = model_refusal(policy, call.model)
-            if refused is not None:
-                raise refused
         amount = self._amount(call)
         grant = await self._granted(call)
         try:
@@ -104,9 +98,9 @@ class LedgerAdmission(Admission):
         policy, request = call.incoming.caller.policy, call.request
         tokens = 0
         if policy.tokens_per_minute is not None:  # weighing costs time
-            tokens = input_bound(request) + min(
-                request.max_output_tokens or 0, self.desk.output_cap
-            )
+            tokens = input_bound(request)
+            if request.max_output_tokens is not None:
+                tokens += output_bound(request, self.desk.output_cap)
         return await self.desk.limiter.take(
             call.incoming.caller.key or ANONYMOUS,
             requests_per_minute=policy.requests_per_minute,
@@ -147,6 +141,7 @@ class LedgerAdmission(Admission):
         row: ModelSettings,
         channel: str | None = None,
         upstream_model: str | None = None,
+        service_tier: str | None = None,
     ) -> Priced | None:
         """The override for the name that was asked for, else the upstream model's row (D16)."""
         places = {c.id: c.base_url for c in channels_of(provider)}
@@ -162,7 +157,7 @@ class LedgerAdmission(Admission):
             provider.type,
             base_url,
             now=self.desk.clock.now(),
-            service_tier=call.request.service_tier,
+            service_tier=service_tier or call.request.service_tier,
         )
 
     # --- rows ---
@@ -223,25 +218,47 @@ class _LedgerTicket(Ticket):
             return
         self._is_open = False
         self._ended_well = ending.status == "success"
-        metered = self._metered(ending)
+        metered: Metered | None = None
+        try:
+            metered = self._metered(ending)
+            closing = self._closing(ending, metered)
+            self._tell(ending, metered, closing.charge)
+        except Exception:  # a defect of ours costs the caller nothing, and nothing stays reserved
+            log.exception("request %s could not be added up", self._request_id)
+            closing = self._free_closing()
+        try:
+            await asyncio.shield(self._desk.journal.close(closing))
+        except Exception:  # its reservation is settled at its estimate when this process has ended
+            log.exception("request %s could not be settled", closing.request_id)
+        finally:
+            await self._end_grant(metered)
+
+    @property
+    def _request_id(self) -> str:
+        return self._call.incoming.request_id
+
+    def _closing(self, ending: Ending, metered: Metered | None) -> Closing:
         bill, priced, multiplier = self._bill(metered)
-        closing = Closing(
-            request_id=self._call.incoming.request_id,
+        return Closing(
+            request_id=self._request_id,
             charge=bill.amount if bill is not None else 0,
             estimated=metered is not None and metered.estimated,
             unpriced=metered is not None and priced is None,
             detail=charge_detail(bill, priced, multiplier),
             log=self._columns(ending, metered, bill, multiplier, unpriced=priced is None),
         )
-        self._desk.counts.add(self._finished(ending, metered, closing.charge))
-        if self._desk.tracer.active:
-            self._desk.tracer.record(self._report(ending, metered, closing.charge))
+
+    def _free_closing(self) -> Closing:
+        columns = {"status": "error", **error_columns(MonoizeError("internal error"))}
+        return Closing(request_id=self._request_id, charge=0, log=columns)
+
+    def _tell(self, ending: Ending, metered: Metered | None, charge: int) -> None:
         try:
-            await asyncio.shield(self._desk.journal.close(closing))
-        except DatabaseAway:  # its reservation is settled at its estimate when the store is back
-            log.exception("request %s could not be settled", closing.request_id)
-        finally:
-            await self._end_grant(metered)
+            self._desk.counts.add(self._finished(ending, metered, charge))
+            if self._desk.tracer.active:
+                self._desk.tracer.record(self._report(ending, metered, charge))
+        except Exception:  # whoever watches must not cost anybody money
+            log.exception("request %s could not be reported", self._request_id)
 
     def _finished(self, ending: Ending, metered: Metered | None, charge: int) -> Finished:
         trace, incoming = self._trace, self._call.incoming
@@ -296,7 +313,12 @@ class _LedgerTicket(Ticket):
             return None, None, Decimal(1)
         provider, row = offers[trace.provider]
         priced = self._admission.price(
-            self._call, provider, row, trace.channel, trace.upstream_model
+            self._call,
+            provider,
+            row,
+            trace.channel,
+            trace.upstream_model,
+            metered.service_tier,
         )
         multiplier = row.exact_multiplier()
         if priced is None:

@@ -36,9 +36,12 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes | None = (
         None  # the provider's own bytes, while they may go to the caller as they are
     )
+    first: UrpResponse | None = None  # as the provider wrote it, where rules have changed it
 
     def through(self, chain: ResponseChain) -> Whole:
-        return Whole(response=chain.response(self.response)) if chain else self
+        if not chain:
+            return self
+        return Whole(response=chain.response(self.response), first=self.first or self.response)
 
     @property
     def id(self) -> str:
@@ -46,12 +49,13 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def meter(self) -> Meter:
-        """What the provider counted; what it wrote is weighed only where it did not."""
-        meter, usage = Meter(), self.response.usage
-        if usage is not None and (usage.input_tokens or usage.output_tokens):
-            meter.add(ResponseDone(usage=usage))
+        """What the provider counted; what it wrote, before any rule, is weighed only where it did not."""
+        meter, response = Meter(), self.first or self.response
+        usage = response.usage
+        if usage is not None and (usage.input_tokens > 0 or usage.output_tokens > 0):
+            meter.add(ResponseDone(usage=usage, service_tier=response.service_tier))
         else:
-            for event in unfold(self.response):
+            for event in unfold(response):
                 meter.add(event)
         return meter
 

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from monoize.errors import ConfigError
-from monoize.settings.accounts import KeySettings
+from monoize.settings.accounts import BudgetSettings, KeySettings
 from monoize.settings.providers import ProviderSettings
 
 __all__ = ["check_engines", "check_key", "check_provider", "check_ranges", "is_loopback", "unique"]
@@ -37,7 +37,12 @@ def check_provider(provider: ProviderSettings, where: str) -> None:
                 raise ConfigError(f"{place}.headers: {header!r} cannot be sent as a header")
 
 
-def check_key(key: KeySettings, where: str) -> None:
+def check_key(key: KeySettings, where: str, *, counted: bool = True) -> None:
+    """`counted`: there is a database, without which nobody counts what a key uses."""
+    if not counted:
+        limits = (key.requests_per_minute, key.tokens_per_minute, key.budgets, key.capture)
+        if limits != (None, None, BudgetSettings(), "off"):
+            raise ConfigError(f"{where}: limits, budgets and capture need a database")
     _check_multiplier(key.max_multiplier, f"{where}.max_multiplier")
     for window in ("day", "month", "total"):
         _check_multiplier(getattr(key.budgets, window), f"{where}.budgets.{window}")

@@ -113,7 +113,7 @@ def _check(settings: Settings, name: str) -> None:
         check_provider(provider, f"{name}: $.providers[{index}] ({provider.id})")
     check_engines(settings.providers, name)
     for index, key in enumerate(settings.keys):
-        check_key(key, f"{name}: $.keys[{index}]")
+        check_key(key, f"{name}: $.keys[{index}]", counted=settings.database is not None)
     check_ranges(settings.server.trusted_proxies, f"{name}: $.server.trusted_proxies")
     for suffix, effort in settings.settings.reasoning_suffix_map.items():
         if not suffix.strip() or not effort.strip():

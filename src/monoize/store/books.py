@@ -16,6 +16,7 @@ from monoize.errors import BudgetExceeded
 
 __all__ = [
     "DEAREST",
+    "FULL",
     "Account",
     "Books",
     "Closing",
@@ -26,7 +27,8 @@ __all__ = [
     "windows",
 ]
 
-DEAREST = 10**15  # nano-USD: no single call costs a million dollars, and no sum overflows (T39)
+DEAREST = 10**15  # nano-USD: no single call costs a million dollars (T39)
+FULL = 2**63 - 1  # a counter that thousands of such calls have filled stays there
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -165,7 +167,7 @@ class Books:
         """The reservation becomes a charge; what is left of the balance, if there is one."""
         for counter in self._counters_of(reservation):
             counter.reserved -= reservation.amount
-            counter.spent += charge
+            counter.spent = min(counter.spent + charge, FULL)
         account = self.account(reservation.user_id)
         if account is None:
             return None

@@ -16,6 +16,7 @@ class Outage:
         self.began = began  # monotonic seconds
         self._began_at = began_at  # milliseconds
         self._grace = grace
+        self._known = known
         self._books = Books(beneath=known)
 
     def check_time(self, now: float) -> None:
@@ -48,8 +49,11 @@ class Outage:
         self._books.settle(reservation, charge)
 
     def _is_known(self, key_id: str, window: str) -> bool:
-        """A window that began after the database went away is empty but for what is in memory."""
+        """A window that began after the database went away is empty but for what is in memory.
+
+        A line that only this outage has written says nothing about what was spent before.
+        """
         return (
-            self._books.counter(key_id, window) is not None
+            self._known.counter(key_id, window) is not None
             or window_start(window) >= self._began_at
         )

@@ -47,13 +47,15 @@ _RELAXED = "; SET synchronous_commit = off"
 # SQLSTATEs and classes of them.
 _AWAY = (
     "08",
+    "25006",
+    "25P03",
     "53",
     "57",
     "58",
     "55P03",
     "XX001",
     "XX002",
-)  # connection, resources, operator, system
+)  # connection, read-only or cut off, resources, operator, system
 _AGAIN = ("40001", "40P01")  # serialization failure, deadlock
 _MISCONFIGURED = (
     "28",
@@ -74,7 +76,10 @@ class PostgresqlDatabase(Database):
     def __init__(self, dsn: str, durability: Durability) -> None:
         session = _SESSION if durability == "full" else _SESSION + _RELAXED
         self._dsn = dsn
-        self._writers = _engine(dsn, session, _WRITE_SECONDS)
+        # The ledger looks again at rows that it has locked, so it must see what others have just written there.
+        self._writers = _engine(dsn, session, _WRITE_SECONDS).execution_options(
+            isolation_level="READ COMMITTED"
+        )
         self._readers = _engine(dsn, session, _READ_SECONDS).execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )

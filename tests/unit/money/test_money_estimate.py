@@ -10,7 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fakes.urp_values import requests
-from monoize.money import MOST_NANO, charge, input_bound, parse_rates, produced, reserved
+from monoize.money import (
+    MOST_NANO,
+    charge,
+    input_bound,
+    output_bound,
+    parse_rates,
+    produced,
+    reserved,
+)
 from monoize.money.estimate import Produced
 from monoize.urp import (
     Audio,
@@ -163,7 +171,8 @@ def test_reserves_the_input_and_the_longest_answer():
         (10**6, 4096, None, 4096),
         (100, 4096, 3, 300),
         (100, 4096, 0, 100),
-        (-5, 4096, -7, 0),
+        (0, 4096, None, 0),
+        (-1, 4096, -7, 4096),  # to some engines that is no limit at all
         (100, 0, None, 0),
     ],
 )
@@ -171,6 +180,24 @@ def test_the_answer_is_limited_by_the_caller_and_the_cap(asked, cap, n, tokens):
     request = saying("hello", max_output_tokens=asked, n=n)
     held = reserved(request, RATES, output_cap=cap)
     assert held == input_bound(request) * 1000 + tokens * 10_000
+
+
+@pytest.mark.spec("T38")
+@pytest.mark.parametrize(
+    ("asked", "second", "tokens"),
+    [
+        (1, 3000, 3000),
+        (3000, 1, 3000),
+        (1, 10**6, 4096),
+        (1, -1, 4096),
+        (None, 30, 30),
+        (5, "x", 5),
+    ],
+)
+def test_of_two_limits_the_one_that_allows_more_counts(asked, second, tokens):
+    """A chat request may carry both spellings, and nobody knows which one a provider obeys."""
+    request = saying("hello", max_output_tokens=asked, extra_body={"max_tokens": second})
+    assert output_bound(request, 4096) == tokens
 
 
 def test_the_dearest_class_counts():

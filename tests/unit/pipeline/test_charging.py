@@ -1,6 +1,7 @@
 """Money and the log along the way of a call: reserved before it is sent, settled before it ends, exactly once."""
 
 import asyncio
+import re
 from decimal import Decimal
 
 import pytest
@@ -9,8 +10,16 @@ from sqlalchemy import select
 from fakes.bench import Bench, Said, Sent, provider, says, status, well
 from fakes.caller import CALLERS, text_of
 from fakes.speakers import SPEAKERS
-from monoize.errors import BudgetExceeded, Forbidden, MonoizeError, RateLimited, UpstreamFailed
+from monoize.errors import (
+    BudgetExceeded,
+    Forbidden,
+    InvalidRequest,
+    MonoizeError,
+    RateLimited,
+    UpstreamFailed,
+)
 from monoize.limits.memory import MemoryLimiter
+from monoize.money import charge, public
 from monoize.money.book import PriceBook
 from monoize.money.rates import parse_rates
 from monoize.pipeline.charging import Desk, LedgerAdmission
@@ -18,6 +27,7 @@ from monoize.store.database import Database
 from monoize.store.journal import Journal
 from monoize.store.tables import ledger, request_logs, reservations, spend
 from monoize.telemetry.requests import RequestCounts
+from monoize.urp import Usage
 
 RATES = {"m": parse_rates({"input": "2", "cached_read": "0.5", "output": "10", "reasoning": "10"})}
 # Every speaker of tests/fakes counts 40 input (16 of them cached) and 20 output tokens, if not told otherwise:
@@ -196,6 +206,99 @@ async def test_a_defect_of_ours_costs_nothing_and_leaves_nothing(till, monkeypat
     assert await bench.rows(reservations) == []
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
+@pytest.mark.parametrize("step", ["charge", "usage_columns"])
+async def test_a_defect_while_it_is_added_up_leaves_nothing_reserved(
+    till, monkeypatch, caplog, step, stream
+):
+    bench = await till(provider("p"))
+
+    def broken(*_: object) -> None:
+        raise TypeError("a defect")
+
+    monkeypatch.setattr(f"monoize.pipeline.charging.{step}", broken)
+    reply = await bench.ask("m", stream=stream, key="dev")
+    assert text_of("chat_completion", reply, stream=stream)
+    (row,) = await bench.log()
+    assert (row["status"], row["charge"], row["http_status"]) == ("error", 0, 500)
+    assert await bench.rows(reservations) == []
+    assert "could not be added up" in caplog.text
+
+
+async def test_whoever_watches_cannot_keep_a_call_from_being_settled(till, monkeypatch, caplog):
+    bench = await till(provider("p"))
+
+    def broken(*_: object) -> None:
+        raise OSError("the collector's disk is full")
+
+    monkeypatch.setattr(bench.counts, "add", broken)
+    await _asked(bench)
+    assert await bench.charges() == [PRICE]
+    assert await bench.rows(reservations) == []
+    assert "could not be reported" in caplog.text
+
+
+async def test_a_store_that_refuses_the_end_does_not_spoil_the_reply(till, monkeypatch, caplog):
+    bench = await till(provider("p"))
+
+    async def refuses(_: object) -> None:
+        raise InvalidRequest("a value is too large")
+
+    monkeypatch.setattr(bench.journal, "close", refuses)
+    reply = await _asked(bench)
+    assert text_of("chat_completion", reply, stream=False)
+    assert "could not be settled" in caplog.text
+
+
+@pytest.mark.spec("D16")
+@pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
+@pytest.mark.parametrize(
+    ("asked", "served", "paid"),
+    [
+        ("flex", "flex", "flex"),
+        ("flex", "default", None),
+        ("auto", "priority", "priority"),
+        ("priority", "default", None),
+        ("flex", None, "flex"),
+    ],
+)
+async def test_the_tier_that_was_served_is_paid(till, stream, asked, served, paid):
+    def says_its_tier(sent: Sent) -> Said:
+        good = well(sent)
+        named = b"{" if served is None else f'{{"service_tier":"{served}",'.encode()
+        whole = b"".join(good.pieces).replace(b'"service_tier"', b'"tier_of_another"')
+        return Said(headers=good.headers, pieces=(whole.replace(b'{"id"', named + b'"id"'),))
+
+    bench = await till(provider("p", models={"gpt-5": {}}), scripts={"p": says_its_tier}, rates={})
+    await bench.ask("gpt-5", stream=stream, key="dev", service_tier=asked)
+    row = public.row("gpt-5", "chat_completion", "http://p", bench.clock.now(), paid)
+    assert row is not None
+    usage = Usage(input_tokens=40, cached_read=16, output_tokens=20)
+    assert await bench.charges() == [charge(usage, row.rates).amount]
+
+
+@pytest.mark.spec("T36")
+@pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
+async def test_an_estimate_weighs_what_came_and_not_what_rules_left_of_it(till, stream):
+    """The same with the rule and without it, in one piece and as a stream."""
+
+    def uncounted(sent: Sent) -> Said:
+        good = says("reasoning")(sent)
+        pieces = [b"".join(good.pieces).replace(b'"usage"', b'"usage_of_another"')]
+        return Said(headers=good.headers, pieces=tuple(pieces))
+
+    strip = {"transform": "strip_reasoning", "phase": "response", "config": {}}
+    scripts = {"p": uncounted, "q": uncounted}
+    stripped = provider("q", models={"n": {}}, transforms=[strip])
+    both = dict.fromkeys(("m", "n"), RATES["m"])
+    bench = await till(provider("p"), stripped, scripts=scripts, rates=both)
+    for model in ("m", "n"):
+        await bench.ask(model, stream=stream, key="dev")
+    plain, without = await bench.charges()
+    assert plain == without
+    assert all(row["estimated"] for row in await bench.log())
+
+
 async def test_a_stream_that_the_provider_breaks_off_costs_nothing(till):
     def broken(sent: Sent) -> Said:
         good = says("text")(sent)
@@ -240,6 +343,22 @@ async def test_a_provider_that_does_not_count_is_estimated(till):
     assert row["charge"] > 0
 
 
+@pytest.mark.spec("T39")
+@pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
+async def test_counts_below_zero_are_none(till, stream):
+    def negative(sent: Sent) -> Said:
+        good = well(sent)
+        said = rb'"(prompt|completion)_tokens": ?'
+        whole = re.sub(said, rb'"\1_tokens":-', b"".join(good.pieces))
+        return Said(headers=good.headers, pieces=(whole,))
+
+    bench = await till(provider("p"), scripts={"p": negative})
+    await bench.ask("m", stream=stream, key="dev")
+    (row,) = await bench.log()
+    assert row["estimated"]
+    assert row["charge"] > 0
+
+
 @pytest.mark.spec("PIPE-2")
 async def test_a_key_may_be_held_to_some_models(till):
     bench = await till(provider("p", models={"m": {}, "other": {}}), key={"models": ["m", "cl-*"]})
@@ -260,6 +379,15 @@ async def test_requests_and_tokens_per_minute_are_two_limits(till):
     assert int(told.value.headers["retry-after"]) >= 1
     bench.clock.moment += 61
     await _asked(bench)
+
+
+@pytest.mark.spec("T38")
+@pytest.mark.parametrize("asked", [{"n": 100, "max_tokens": 50}, {"max_tokens": 10**9}])
+async def test_tokens_per_minute_count_every_answer_that_is_asked_for(till, asked):
+    bench = await till(provider("p"), key={"tokens_per_minute": 3000}, output_cap=4000)
+    with pytest.raises(RateLimited, match="tokens per minute"):
+        await bench.ask("m", key="dev", **asked)
+    assert bench.sent == []
 
 
 async def test_a_refusal_before_the_ledger_is_in_the_log_too(till):

@@ -511,6 +511,18 @@ class TestPostgresqlAway:
         await database.aclose()
         postgresql.drop(name)
 
+    async def test_what_others_wrote_meanwhile_is_seen_whatever_the_server_is_set_to(
+        self, postgresql, tmp_path
+    ):
+        """Under a stricter level the ledgers of two replicas would throw one another out."""
+        name = postgresql.new_database()
+        postgresql.sql(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
+        database = await Database.open(postgresql.url(name), tmp_path)
+        level = await database.write(lambda c: c.scalar(text("SHOW transaction_isolation")))
+        await database.aclose()
+        postgresql.drop(name)
+        assert level == "read committed"
+
     async def test_a_client_that_gives_up_leaves_nothing_behind(self, database):
         task = asyncio.create_task(database.write(add))
         await asyncio.sleep(0)

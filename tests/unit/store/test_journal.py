@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 
 from fakes.ledger import (
@@ -34,7 +35,7 @@ from monoize.account import Budgets
 from monoize.errors import BudgetExceeded, DatabaseAway
 from monoize.store.database import Database
 from monoize.store.journal import JournalLimits
-from monoize.store.tables import ledger, request_logs
+from monoize.store.tables import ledger, request_logs, spend
 
 
 @pytest.fixture
@@ -215,6 +216,20 @@ async def test_a_sum_that_is_none_is_a_defect_and_changes_nothing(book, database
         await book.close(closing("r", sum_))
     assert await reserved(database) == {"r": 10}
     await book.close(closing("r"))
+
+
+@pytest.mark.spec("T39")
+async def test_a_counter_that_is_full_stays_full(book, database):
+    """A provider whose counter is broken may fill it, a million dollars at a time; the ledger goes on."""
+    almost = 2**63 - 10
+    await book.open(opening("r", 10))
+    await database.write(lambda c: c.execute(update(spend).values(spent=almost)) and None)
+    await book.close(closing("r", 10**15))
+    assert await charges(database) == {"r": 10**15}
+    await book.open(opening("next", 10))
+    await book.close(closing("next", 7))
+    assert await total(database) == (2**63 - 1, 0)
+    assert await reserved(database) == {}
 
 
 async def test_a_column_that_does_not_exist_is_a_defect_and_changes_nothing(book, database):

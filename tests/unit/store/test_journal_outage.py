@@ -236,6 +236,25 @@ async def test_keys_of_which_nothing_is_known_pass_only_without_a_budget(
     await book.close(closing("free"))
 
 
+@pytest.mark.spec("T38")
+async def test_what_happens_meanwhile_is_no_knowledge_of_what_was_before(faulty, clock, database):
+    """A long request ends whose key was forgotten since: that says nothing about the rest of its spending."""
+    book = journal(faulty, clock, limits=JournalLimits(known=3))
+    await book.start()
+    limits = Budgets(total=100)
+    await book.open(opening("spent", 95, budgets=limits))
+    await book.close(closing("spent", 95))
+    await book.open(opening("long", 5, budgets=limits))
+    await book.open(opening("other", 1, key="k2"))  # three lines of another key
+    await goes_away(book, faulty, clock)
+    await book.close(closing("long", 5))
+    with pytest.raises(DatabaseAway, match="not known"):
+        await book.open(opening("too-much", 50, budgets=limits))
+    await comes_back(book, faulty, clock)
+    assert await total(database) == (100, 0)
+    await ends(book, clock)
+
+
 async def test_a_day_that_begins_without_the_database_begins_empty(book, faulty, clock):
     clock.ms = NOON + 11 * HOUR + 58 * 60_000
     limits = Budgets(day=10)
@@ -488,3 +507,37 @@ async def test_a_real_server_that_is_stopped_and_started_loses_nothing(
     assert await reserved(real) == {}
     await book.aclose()
     await real.aclose()
+
+
+@pytest.mark.spec("T43")
+async def test_a_server_that_takes_no_writes_for_a_while_loses_nothing(
+    own_postgresql, clock, tmp_path
+):
+    """A fail-over leads to a standby, or a full disk makes the operator's service read-only."""
+    from monoize.store.database import Database
+
+    name = own_postgresql.new_database()
+    real = await Database.open(own_postgresql.url(name), tmp_path)
+    book = journal(real, clock)
+    await book.start()
+    await book.open(opening("old", 10))
+    reconnected(own_postgresql, name, "SET default_transaction_read_only = on")
+    await book.open(opening("a", 10))
+    assert book.is_away
+    await book.close(closing("old", 7))
+    await book.close(closing("a", 3))
+    reconnected(own_postgresql, name, "RESET default_transaction_read_only")
+    async with asyncio.timeout(60):
+        while book.is_away or book.waiting:
+            clock.advance(5)
+            await asyncio.sleep(0.02)
+    assert await charges(real) == {"old": 7, "a": 3}
+    assert await reserved(real) == {}
+    await book.aclose()
+    await real.aclose()
+
+
+def reconnected(server, name, change):
+    """For the connections that are made from now on: those that are there are cut off."""
+    server.sql(f"ALTER DATABASE {name} {change}")
+    server.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")

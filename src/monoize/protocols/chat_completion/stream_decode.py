@@ -58,10 +58,10 @@ class ChatStreamDecoder(StreamDecoder):
 
     @override
     def finish(self) -> Frame:
-        """Some providers leave out `[DONE]`: a finish reason is an end too."""
+        """Some providers leave out `[DONE]`: a finish reason of every choice is an end too."""
         if self._is_over:
             return Frame(())
-        if any(choice.has_finished for choice in self._choices.values()):
+        if self._choices and all(choice.has_finished for choice in self._choices.values()):
             return Frame(tuple(self._end()))
         self._is_over = True
         error = Error(message="the provider's stream ended too early", code="stream_truncated")

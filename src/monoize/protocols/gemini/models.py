@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from monoize.errors import InvalidRequest
+
 __all__ = [
     "SIGNATURE_PLACEHOLDER",
     "Thinking",
@@ -77,7 +79,12 @@ def resource_name(model: str) -> str:
 
 
 def method_path(model: str, method: str) -> str:
-    return f"/v1beta/{quote(resource_name(model), safe='/@')}:{method}"
+    name = resource_name(model)
+    if not {".", ".."}.isdisjoint(
+        name.split("/")
+    ):  # the way to another model, or out of the base URL
+        raise InvalidRequest(f"{model!r} is no name of a model", param="model")
+    return f"/v1beta/{quote(name, safe='/@')}:{method}"
 
 
 def _short(model: str) -> str:

@@ -275,6 +275,17 @@ def test_an_end_without_done_is_good_only_with_a_finish_reason():
     assert decode()[-1].code == "stream_truncated"
 
 
+@pytest.mark.spec("T10", "T15")
+def test_one_finished_choice_of_two_is_no_end():
+    both = [chunk({"content": "x"}, choice={"index": n}) for n in (0, 1)]
+    ended = [chunk({}, "stop", choice={"index": n}) for n in (0, 1)]
+    assert isinstance(decode(*both, *ended)[-1], ResponseDone)
+    cut = decode(*both, ended[0])
+    assert isinstance(cut[-1], Error)
+    assert cut[-1].code == "stream_truncated"
+    assert isinstance(decode(*both, ended[0], DONE)[-1], ResponseDone)
+
+
 @pytest.mark.spec("T15")
 def test_done_alone_is_no_reply_and_nothing_follows_it():
     events = decode(DONE, chunk({"content": "late"}), DONE)

@@ -319,3 +319,21 @@ def test_a_seal_of_another_provider_on_an_own_rebuilt_reply_keeps_its_signature(
     part = Reasoning(content="Hm", seal=Seal(protocol="messages", data="sig"))
     body, _ = encode(part)
     assert body["content"] == [{"type": "thinking", "thinking": "Hm", "signature": "sig"}]
+
+
+@pytest.mark.spec("T36")
+def test_iterations_that_the_totals_leave_out_are_counted_in_and_shown_beside_them_again():
+    own = {"input_tokens": 7, "cache_creation_input_tokens": 50, "cache_read_input_tokens": 0}
+    age = {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30}
+    summary = {**own, "cache_creation": age, "output_tokens": 11, "type": "compaction"}
+    advice = {"type": "advisor_message", "model": "claude-y", "input_tokens": 3, "output_tokens": 2}
+    odd = [None, {"type": ["compaction"]}, {"type": "compaction", "output_tokens": -9}]
+    wire = {**WIRE["usage"], "iterations": [summary, advice, {**own, "type": "message"}, *odd]}
+    before, response = decode().usage, decode(usage=wire)
+    usage = response.usage
+    assert usage.input_tokens == before.input_tokens + 7 + 50 + 3
+    assert usage.cache_write == before.cache_write + 50
+    assert usage.cache_write_1h == (before.cache_write_1h or 0) + 30
+    assert usage.output_tokens == before.output_tokens + 11 + 2
+    changed = replace(response, choices=response.choices[:0])  # written anew, not repeated
+    assert PROTOCOL.encode_response(changed, new_reply())["usage"] == wire
