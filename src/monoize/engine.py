@@ -1,7 +1,7 @@
 """Contract of a local engine: a model that runs inside this process, and nothing about which one.
 
 An engine is a module in `engines/` that names one `ENGINE` class; its id is the module's name. What an engine
-can do is told by the class it derives from: `ChatEngine` today; embeddings and speech become siblings of it.
+can do is told by the class it derives from: `ChatEngine`, `EmbeddingEngine`, `TranscriptionEngine`, `SpeechEngine`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -17,8 +17,22 @@ from typing import Any, ClassVar, TypeAlias
 import msgspec
 
 from monoize.clock import IdSource
+from monoize.settings import OperationId
 
-__all__ = ["ChatEngine", "Engine", "EngineSetup", "EngineStatus", "engines"]
+__all__ = [
+    "ChatEngine",
+    "Embedded",
+    "EmbeddingEngine",
+    "Engine",
+    "EngineSetup",
+    "EngineStatus",
+    "Segment",
+    "Sound",
+    "SpeechEngine",
+    "Transcript",
+    "TranscriptionEngine",
+    "engines",
+]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -43,6 +57,9 @@ class Engine(ABC):
     """Building one is cheap and imports nothing heavy; `start` does the work, once."""
 
     id: ClassVar[str]
+    operation: ClassVar[OperationId]
+    features: ClassVar[frozenset[str]] = frozenset()  # of spec 4: supports_stream, …
+    limits: ClassVar[Mapping[str, float]] = {}
 
     @abstractmethod
     def __init__(self, setup: EngineSetup) -> None:
@@ -71,6 +88,8 @@ class Engine(ABC):
 class ChatEngine(Engine):
     """An engine that speaks the chat_completion wire protocol."""
 
+    operation = "chat_completions"
+
     @abstractmethod
     async def chat(self, body: Mapping[str, Any]) -> Json:
         """A request body -> one `chat.completion` object with usage."""
@@ -82,6 +101,74 @@ class ChatEngine(Engine):
         Nothing runs before the first item is asked for, so a refusal is raised there. Closing the generator,
         or cancelling the task that reads it, stops the generation.
         """
+
+
+class Embedded(msgspec.Struct, frozen=True, kw_only=True):
+    vectors: tuple[tuple[float, ...], ...]
+    tokens: int  # of all texts together
+
+
+class EmbeddingEngine(Engine):
+    """Texts -> vectors."""
+
+    operation = "embeddings"
+    dimensions: ClassVar[int]
+
+    @abstractmethod
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """One vector per text, in order; a text that is too long is an InvalidRequest that names it."""
+
+
+class Sound(msgspec.Struct, frozen=True, kw_only=True):
+    """Mono, 16 bit, little endian."""
+
+    pcm: bytes
+    rate: int  # samples a second
+
+    @property
+    def seconds(self) -> float:
+        return len(self.pcm) / 2 / self.rate
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    start: float  # seconds
+    end: float
+    text: str
+
+
+class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    seconds: float
+    segments: tuple[Segment, ...] = ()
+    language: str | None = None
+
+
+class TranscriptionEngine(Engine):
+    """Speech -> text."""
+
+    operation = "speech_to_text"
+    rate: ClassVar[int]  # that it wants to hear
+
+    @abstractmethod
+    async def transcribe(self, sound: Sound, *, language: str | None = None) -> Transcript:
+        """Cancelling the task gives the engine back as soon as the part at hand is done."""
+
+
+class SpeechEngine(Engine):
+    """Text -> speech."""
+
+    operation = "text_to_speech"
+    rate: ClassVar[int]  # that it speaks with
+
+    @abstractmethod
+    def voices(self) -> tuple[str, ...]:
+        """The first is the one that is used when none is named."""
+
+    @abstractmethod
+    def speak(
+        self, text: str, *, voice: str | None = None, speed: float = 1.0
+    ) -> AsyncGenerator[Sound, None]:
+        """Sentence by sentence, so that the first is heard while the next is made. Closing it stops the work."""
 
 
 @cache

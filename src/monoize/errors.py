@@ -10,6 +10,7 @@ MonoizeError                     code, HTTP status, retryable
 │   ├── Forbidden                403
 │   ├── NotFound                 404
 │   ├── ModelNotFound            404
+│   ├── NoBackend                404  nobody that is configured can do the operation; says who was looked at and why not
 │   ├── MethodNotAllowed         405
 │   ├── RequestTimeout           408  the body did not arrive in time
 │   ├── Conflict                 409  what is to be made is there already
@@ -21,6 +22,8 @@ MonoizeError                     code, HTTP status, retryable
 │   ├── UpstreamTimeout          502  retryable
 │   ├── UpstreamUnreadable       502  a reply that is not its protocol
 │   └── UpstreamExhausted        502  nobody is left to ask; says what was tried
+├── NoMediaStore                 501  without a database nobody knows whose media are whose
+├── DeadlinePassed               504  the request's own timeout_ms
 ├── EngineError                  503  a local engine is missing or broken
 ├── DatabaseAway                 503  the store cannot be reached
 └── ConfigError                  the operator can mend it; never reaches a caller
@@ -39,6 +42,7 @@ __all__ = [
     "ConfigError",
     "Conflict",
     "DatabaseAway",
+    "DeadlinePassed",
     "EngineError",
     "Forbidden",
     "InvalidRequest",
@@ -46,6 +50,8 @@ __all__ = [
     "MethodNotAllowed",
     "ModelNotFound",
     "MonoizeError",
+    "NoBackend",
+    "NoMediaStore",
     "NotFound",
     "PayloadTooLarge",
     "ProviderError",
@@ -140,6 +146,25 @@ class ModelNotFound(CallerError):
     status = 404
 
 
+class NoBackend(CallerError):
+    """Code: no_candidate_backend, missing_capabilities or backend_not_enabled (D27)."""
+
+    code = "no_candidate_backend"
+    status = 404
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        required: Mapping[str, tuple[str, ...]] | None = None,
+        rejected: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, code=code)
+        self.required = dict(required or {})  # operations, features, transports
+        self.rejected = dict(rejected or {})  # backend -> why not, in the order they were looked at
+
+
 class MethodNotAllowed(CallerError):
     code = "method_not_allowed"
     status = 405
@@ -190,6 +215,22 @@ class UpstreamUnreadable(UpstreamError):
 
 class UpstreamExhausted(UpstreamError):
     code = "upstream_exhausted"
+
+
+class NoMediaStore(MonoizeError):
+    code = "media_not_enabled"
+    status = 501
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this gateway runs without a database, so it keeps no media; name one in the config"
+        )
+
+
+class DeadlinePassed(MonoizeError):
+    code = "timeout"
+    status = 504
+    retryable = True
 
 
 class EngineError(MonoizeError):

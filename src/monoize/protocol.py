@@ -19,7 +19,17 @@ from monoize import wirejson
 from monoize.clock import IdSource
 from monoize.errors import MonoizeError, ProviderError
 from monoize.sse import SseParser, SseWriter, StreamParser, StreamWriter
-from monoize.urp import Frame, Losses, UrpRequest, UrpResponse, UrpStreamEvent, WireEvent
+from monoize.urp import (
+    Audio,
+    File,
+    Frame,
+    Image,
+    Losses,
+    UrpRequest,
+    UrpResponse,
+    UrpStreamEvent,
+    WireEvent,
+)
 
 __all__ = [
     "Json",
@@ -134,6 +144,11 @@ class Protocol(ABC):
 
         A decoder lets pass what its own provider will judge, since the vendor words its refusals best.
         """
+
+    def takes_only_bytes(self, part: Image | Audio | File) -> bool:
+        """Whether a part that is a URL has no place here, and would have one if it held its data (D30)."""
+        del part
+        return False
 
     @abstractmethod
     def headers(self, api_key: str | None) -> dict[str, str]:

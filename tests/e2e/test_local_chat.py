@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from fakes.gateway import SOURCE, _free_port
-from monoize.server.state import chat_engines
+from monoize.server.state import local_engines
 
 ROOT = Path(__file__).parents[2]
-STATUS = chat_engines({})["smollm2"].available()
+STATUS = local_engines({})["smollm2"].available()
 pytestmark = pytest.mark.skipif(
     not STATUS.installed, reason=f"the local engine is not installed: {STATUS.reason}"
 )

@@ -12,7 +12,7 @@ from monoize.limits.memory import MemoryLimiter
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
 from monoize.routing.health import HealthBoard
-from monoize.server.state import Lasting, State, Stored, build, chat_engines
+from monoize.server.state import Lasting, State, Stored, build, local_engines
 from monoize.server.worker import Place, settings_for
 from monoize.settings import Settings
 from monoize.upstream.aiohttp_client import AiohttpClient
@@ -35,7 +35,7 @@ async def state_of(desk: Desk) -> AsyncIterator[State]:
     work = partial(Stored.read, vault=desk.vault, known=_NEVER_SEEN)
     stored = await desk.read(work) or Stored()
     client = AiohttpClient(settings.server.limits, settings.server.timeouts)
-    local = chat_engines({p.engine: p.engine_options for p in settings.providers if p.engine})
+    local = local_engines({p.engine: p.engine_options for p in settings.providers if p.engine})
     lasting = Lasting(
         clock=desk.clock,
         ids=desk.ids,

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 
 from monoize.errors import ConfigError
 from monoize.server import worker
-from monoize.server.state import chat_engines
+from monoize.server.state import local_engines
 from monoize.settings import Settings
 from monoize.telemetry import logs
 
@@ -66,7 +66,7 @@ def _announce(settings: Settings, *, embedded: bool) -> None:
     base = f"http://{settings.server.host}:{settings.server.port}"
     if embedded:
         print(worker.welcome(settings, base), flush=True)
-        for engine in chat_engines({}).values():
+        for engine in local_engines({}).values():
             status = engine.available()
             if not status.installed:
                 log.warning(

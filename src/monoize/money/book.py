@@ -9,9 +9,13 @@ import msgspec
 
 from monoize.globs import glob_matches, is_glob
 from monoize.money import public
-from monoize.money.rates import FREE, Rates
+from monoize.money.rates import FREE, Rates, parse_rates
+from monoize.money.units import PUBLIC
 
 __all__ = ["PriceBook", "Priced"]
+
+
+_BY_UNIT = {name: parse_rates(form) for name, form in PUBLIC.items()}
 
 
 class Priced(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +49,12 @@ class PriceBook:
         if provider_type == "local":
             return Priced(rates=FREE, source="local", name=upstream_model)
         row = public.row(upstream_model, provider_type, base_url, now, service_tier)
-        return None if row is None else Priced(rates=row.rates, source="public", name=row.name)
+        if row is not None:
+            return Priced(rates=row.rates, source="public", name=row.name)
+        by_unit = _BY_UNIT.get(upstream_model)
+        return (
+            None if by_unit is None else Priced(rates=by_unit, source="public", name=upstream_model)
+        )
 
     def override(self, model: str) -> Priced | None:
         """Exact names first, then globs in order (D49)."""

@@ -6,8 +6,10 @@ from typing import assert_never
 
 import msgspec
 
+from monoize.money.charge import NO_UNITS
 from monoize.money.classes import credible
 from monoize.money.estimate import Produced, produced
+from monoize.money.units import Units
 from monoize.money.weigh import letters
 from monoize.urp import (
     ArgumentsDelta,
@@ -45,6 +47,7 @@ class Metered(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage  # credible: its counts fit into a table
     estimated: bool
     service_tier: str | None = None  # that the provider says it has served
+    units: Units = NO_UNITS  # beside tokens
 
 
 class Meter:

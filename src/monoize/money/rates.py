@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from monoize.money.classes import CLASSES, TokenClass
+from monoize.money.units import PER_UNIT, UNIT_CLASSES, UnitClass
 
 __all__ = ["EXACT", "FREE", "Rates", "Tier", "nano_per_token", "parse_rates", "rates_form"]
 
@@ -32,7 +33,7 @@ _SAME_AS: Mapping[TokenClass, TokenClass] = {
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """Nano-USD per token; None: not priced apart."""
+    """Nano-USD per token; None: not priced apart. Of the units beside tokens the same, and None: free."""
 
     input: Decimal
     output: Decimal
@@ -44,7 +45,14 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     audio_output: Decimal | None = None
     image_input: Decimal | None = None
     image_output: Decimal | None = None
+    images: Decimal | None = None
+    audio_seconds: Decimal | None = None
+    characters: Decimal | None = None
     tiers: tuple[Tier, ...] = ()  # by rising `above`
+
+    def unit_rate(self, name: UnitClass) -> Decimal:
+        own: Decimal | None = getattr(self, name)
+        return Decimal(0) if own is None else own
 
     def rate(self, name: TokenClass) -> Decimal:
         own: Decimal | None = getattr(self, name)
@@ -75,15 +83,20 @@ def nano_per_token(usd_per_million: Decimal) -> Decimal:
 def parse_rates(form: Any) -> Rates:
     """Rates from `{"input": "3", "output": "15", "cached_read": "0.30", …}` in USD per million tokens.
 
+    What is sold by the piece says so instead: `image`, `audio_minute`, `million_characters`, in USD.
+
     `tiers: [{"above": 200000, "input": "6"}]`: a tier names what changes, the rest stays as in the tier below.
     Raises ValueError with a sentence that names the mistake.
     """
-    fields = _fields(form, "a price", {*CLASSES, "tiers"})
-    own = _class_rates(fields, "")
+    fields = _fields(form, "a price", {*CLASSES, *_UNIT_NAMES, "tiers"})
+    own, units = _class_rates(fields, ""), _unit_rates(fields)
     for needed in ("input", "output"):
-        if needed not in own:  # a forgotten class must not be free: who means 0 writes 0
+        if needed in own:
+            continue
+        if not units:  # a forgotten class must not be free: who means 0 writes 0
             raise ValueError(f"{needed} is missing; write 0 if it costs nothing")
-    base = lower = Rates(**own)
+        own[needed] = Decimal(0)
+    base = lower = Rates(**own, **units)
     tiers: list[Tier] = []
     for index, item in enumerate(_tier_forms(fields.get("tiers"))):
         where = f"tiers[{index}]"
@@ -101,6 +114,11 @@ def parse_rates(form: Any) -> Rates:
 def rates_form(rates: Rates) -> dict[str, Any]:
     """The form that `parse_rates` reads as these very rates."""
     form: dict[str, Any] = _shown(rates, None)
+    for name in UNIT_CLASSES:
+        per, own = PER_UNIT[name], getattr(rates, name)
+        if own is not None:
+            usd = EXACT.scaleb(EXACT.multiply(own, per.units), -9)
+            form[per.name] = f"{EXACT.normalize(usd):f}"
     lower, tiers = rates, []
     for tier in rates.tiers:
         tiers.append({"above": tier.above, **_shown(tier.rates, lower)})
@@ -122,7 +140,7 @@ def _fields(form: Any, what: str, known: set[str]) -> Mapping[str, Any]:
         raise ValueError(f"{what} must be a mapping of usage classes")  # noqa: TRY004
     for name in form:
         if name not in known:
-            classes = ", ".join(CLASSES)
+            classes = ", ".join((*CLASSES, *_UNIT_NAMES))
             raise ValueError(f"{what} knows no class {name!r}; the classes are {classes}")
     return form
 
@@ -143,6 +161,19 @@ def _class_rates(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     }
 
 
+_UNIT_NAMES = tuple(PER_UNIT[name].name for name in UNIT_CLASSES)
+
+
+def _unit_rates(fields: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in UNIT_CLASSES:
+        per = PER_UNIT[name]
+        if fields.get(per.name) is not None:
+            usd = _usd(fields[per.name], per.name)
+            found[name] = EXACT.divide(EXACT.scaleb(usd, 9), per.units)
+    return found
+
+
 def _usd(value: Any, where: str) -> Decimal:
     """A number goes through its shortest text: 0.3 of a YAML file means 0.3."""
     allowed = isinstance(value, str | int | float | Decimal) and not isinstance(value, bool)
@@ -151,9 +182,9 @@ def _usd(value: Any, where: str) -> Decimal:
     except InvalidOperation:
         price = Decimal("NaN")
     if not price.is_finite() or price < 0:
-        raise ValueError(f"{where} must be a number of USD per million tokens, not {value!r}")
+        raise ValueError(f"{where} must be a number of USD, not {value!r}")
     if price > _DEAREST:
-        raise ValueError(f"{where} must be at most {_DEAREST:f} USD per million tokens")
+        raise ValueError(f"{where} must be at most {_DEAREST:f} USD")
     exponent = EXACT.normalize(price).as_tuple().exponent
     if not isinstance(exponent, int) or exponent < -_FRACTION_DIGITS:
         raise ValueError(f"{where} must have at most {_FRACTION_DIGITS} digits after the point")

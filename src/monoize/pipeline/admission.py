@@ -10,8 +10,8 @@ import msgspec
 from typing_extensions import override
 
 from monoize.errors import MonoizeError
-from monoize.money.meter import Meter
-from monoize.pipeline.call import Call, Incoming, Trace
+from monoize.money.meter import Meter, Metered
+from monoize.pipeline.call import Errand, Incoming, Trace
 
 __all__ = ["Admission", "Ending", "OpenDoor", "Ticket"]
 
@@ -21,6 +21,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
     status: Literal["success", "error", "cancelled"]
     meter: Meter | None = None  # what came from the provider
+    metered: Metered | None = None  # the same, where it has been added up already
     error: MonoizeError | None = None
 
 
@@ -40,7 +41,7 @@ class Ticket(ABC):
 
 class Admission(ABC):
     @abstractmethod
-    async def admit(self, call: Call, trace: Trace) -> Ticket:
+    async def admit(self, call: Errand, trace: Trace) -> Ticket:
         """Raises Forbidden, RateLimited, BudgetExceeded or DatabaseAway."""
 
     def refused(self, incoming: Incoming, error: MonoizeError) -> None:  # noqa: B027 - may be nobody's affair
@@ -57,5 +58,5 @@ class OpenDoor(Admission):
     """Everybody may call and nobody pays: for tests, and for tools without a store."""
 
     @override
-    async def admit(self, call: Call, trace: Trace) -> Ticket:
+    async def admit(self, call: Errand, trace: Trace) -> Ticket:
         return _FreeTicket()

@@ -8,7 +8,7 @@ from typing import Any
 
 from monoize import wirejson
 from monoize.pipeline.admission import Ending, Ticket
-from monoize.pipeline.call import Answer, Call, Trace
+from monoize.pipeline.call import Answer, Call, Errand, Trace
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.received import Live, Received, Whole
 from monoize.pipeline.streaming import StreamBody, abandon
@@ -85,7 +85,7 @@ def _reply(call: Call, kit: Kit, trace: Trace) -> Reply:
     )
 
 
-def reply_headers(call: Call, kit: Kit, trace: Trace, response_losses: Losses) -> dict[str, str]:
+def reply_headers(call: Errand, kit: Kit, trace: Trace, response_losses: Losses) -> dict[str, str]:
     """The route taken and what it cost in fidelity and time (INTERFACES)."""
     spent = kit.clock.monotonic() - call.incoming.started - trace.upstream_seconds
     route = {"x-monoize-provider": trace.provider, "x-monoize-channel": trace.channel}

@@ -15,6 +15,8 @@ from monoize.errors import (
     UpstreamTimeout,
     UpstreamUnreadable,
 )
+from monoize.media.owner import owner_of
+from monoize.media.resolve import resolved
 from monoize.pipeline.call import Call, Trace
 from monoize.pipeline.decode import without_username
 from monoize.pipeline.exchange import Exchange
@@ -40,6 +42,7 @@ __all__ = ["Attempt", "encoded_for", "provider_protocol"]
 
 _STATUS_OF_A_HIDDEN_ERROR = 502  # an error inside a 200
 _NOTHING = object()
+_REFERENCE = b"smsfile:"
 
 
 def provider_protocol(candidate: Candidate) -> Protocol:
@@ -114,6 +117,13 @@ class Attempt:
             request = replace(request, stream=False)  # PIPE-1a
         self.request = without_username(request)
         self.trace.upstream_model = self.request.model
+
+    async def resolve_media(self) -> None:
+        """Stored files become bytes, and addresses where the provider takes only those (D30)."""
+        desk = self.kit.media
+        if desk is not None and (desk.fetches or _REFERENCE in self.call.incoming.raw):
+            owner = owner_of(self.call.incoming.caller)
+            self.request = await resolved(self.request, owner, desk, self.protocol.id)
 
     def encoded(self) -> WireRequest:
         """The request in the provider's protocol, made once; its losses are in the trace."""

@@ -11,6 +11,9 @@ from typing import Protocol as Interface
 import msgspec
 
 from monoize.account import KeyPolicy, Role
+from monoize.money.estimate import input_bound, output_bound, reserved
+from monoize.money.meter import Meter, Metered
+from monoize.money.rates import Rates
 from monoize.protocol import Protocol
 from monoize.routing.affinity import conversation
 from monoize.routing.survey import Wanted
@@ -19,7 +22,7 @@ from monoize.telemetry.tracing import AttemptReport
 from monoize.transform import Observer, Rule
 from monoize.urp import Losses, UrpRequest
 
-__all__ = ["NOBODY", "Answer", "Body", "Call", "Caller", "Errand", "Incoming", "Trace"]
+__all__ = ["NOBODY", "Answer", "Body", "Call", "Caller", "Errand", "HedgedLeg", "Incoming", "Trace"]
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +57,15 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     started: float  # monotonic seconds
     operation: OperationId = "chat_completions"
+    asks: Wanted | None = None  # what an envelope needs and prefers, beside the model
+    enveloped: bool = False
+
+    @property
+    def spoken(self) -> str:
+        """What the log says that the caller spoke."""
+        if self.enveloped:
+            return "operations"
+        return self.protocol.id if self.operation == "chat_completions" else self.operation
 
 
 class Errand(Interface):
@@ -74,7 +86,25 @@ class Errand(Interface):
     @property
     def wants_stream(self) -> bool: ...
 
+    @property
+    def service_tier(self) -> str | None: ...
+
+    @property
+    def effort(self) -> str | None: ...
+
     def wanted(self) -> Wanted: ...
+
+    def reserved(self, rates: Rates, multiplier: Decimal, output_cap: int) -> int:
+        """Nano-USD to hold back."""
+        ...
+
+    def token_bound(self, output_cap: int) -> int:
+        """Tokens that it will hardly exceed, for limits per minute."""
+        ...
+
+    def metered(self, meter: Meter | None) -> Metered:
+        """What it used: counted, or estimated as far as it came."""
+        ...
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,12 +134,33 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return self.sent.stream
 
     def wanted(self) -> Wanted:
-        key = self.incoming.caller.key
-        return Wanted(
-            model=self.model,
-            ceiling=self.ceiling,
-            conversation=partial(conversation, self.request, key),
+        incoming = self.incoming
+        asked = partial(conversation, self.request, incoming.caller.key)
+        if incoming.asks is None:
+            return Wanted(model=self.model, ceiling=self.ceiling, conversation=asked)
+        return msgspec.structs.replace(
+            incoming.asks, model=self.model, ceiling=self.ceiling, conversation=asked
         )
+
+    @property
+    def service_tier(self) -> str | None:
+        return self.request.service_tier
+
+    @property
+    def effort(self) -> str | None:
+        return self.request.reasoning.effort if self.request.reasoning is not None else None
+
+    def reserved(self, rates: Rates, multiplier: Decimal, output_cap: int) -> int:
+        return reserved(self.request, rates, multiplier, output_cap=output_cap)
+
+    def token_bound(self, output_cap: int) -> int:
+        bound = input_bound(self.request)
+        if self.request.max_output_tokens is not None:
+            bound += output_bound(self.request, output_cap)
+        return bound
+
+    def metered(self, meter: Meter | None) -> Metered:
+        return (meter or Meter()).read(self.request)
 
     @property
     def strict(self) -> bool:
@@ -118,6 +169,14 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
             "1",
             "yes",
         )
+
+
+class HedgedLeg(msgspec.Struct, frozen=True, kw_only=True):
+    """A channel that was asked and then cut off, because another one answered: it costs all the same."""
+
+    provider: str
+    channel: str
+    upstream_model: str
 
 
 class Trace(msgspec.Struct, kw_only=True):
@@ -132,6 +191,7 @@ class Trace(msgspec.Struct, kw_only=True):
     response_losses: Losses = msgspec.field(default_factory=Losses)
     tried: list[dict[str, Any]] = []  # attempts that failed: provider, channel, message, status
     asked: list[AttemptReport] = []  # every attempt with its time
+    legs: list[HedgedLeg] = []  # beside the one that answered
     first_byte: float | None = None  # monotonic seconds, when a provider began to answer
     observe: Observer | None = None  # sees what each request rule does (dry run)
 

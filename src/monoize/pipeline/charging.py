@@ -16,10 +16,9 @@ from monoize.errors import Forbidden, MonoizeError
 from monoize.limiter import Grant, Limiter
 from monoize.money.book import PriceBook, Priced
 from monoize.money.charge import Charge, charge
-from monoize.money.estimate import input_bound, output_bound, reserved
-from monoize.money.meter import Meter, Metered
+from monoize.money.meter import Metered
 from monoize.pipeline.admission import Admission, Ending, Ticket
-from monoize.pipeline.call import Call, Incoming, Trace
+from monoize.pipeline.call import Errand, Incoming, Trace
 from monoize.pipeline.log_rows import (
     ANONYMOUS,
     caller_columns,
@@ -69,7 +68,7 @@ class LedgerAdmission(Admission):
         self.desk = desk
 
     @override
-    async def admit(self, call: Call, trace: Trace) -> Ticket:
+    async def admit(self, call: Errand, trace: Trace) -> Ticket:
         amount = self._amount(call)
         grant = await self._granted(call)
         try:
@@ -94,13 +93,10 @@ class LedgerAdmission(Admission):
             }
         )
 
-    async def _granted(self, call: Call) -> Grant:
-        policy, request = call.incoming.caller.policy, call.request
-        tokens = 0
+    async def _granted(self, call: Errand) -> Grant:
+        policy, tokens = call.incoming.caller.policy, 0
         if policy.tokens_per_minute is not None:  # weighing costs time
-            tokens = input_bound(request)
-            if request.max_output_tokens is not None:
-                tokens += output_bound(request, self.desk.output_cap)
+            tokens = call.token_bound(self.desk.output_cap)
         return await self.desk.limiter.take(
             call.incoming.caller.key or ANONYMOUS,
             requests_per_minute=policy.requests_per_minute,
@@ -111,7 +107,7 @@ class LedgerAdmission(Admission):
 
     # --- prices ---
 
-    def _amount(self, call: Call) -> int:
+    def _amount(self, call: Errand) -> int:
         """The most that any provider that may be asked would cost; unpriced ones only for keys without a budget (D16)."""
         caller, most = call.incoming.caller, 0
         for provider, row in self.desk.catalog.offers(call.model):
@@ -126,17 +122,12 @@ class LedgerAdmission(Admission):
                     code="model_not_priced",
                 )
             if priced is not None:
-                most = max(
-                    most,
-                    reserved(
-                        call.request, priced.rates, multiplier, output_cap=self.desk.output_cap
-                    ),
-                )
+                most = max(most, call.reserved(priced.rates, multiplier, self.desk.output_cap))
         return most
 
     def price(
         self,
-        call: Call,
+        call: Errand,
         provider: ProviderSettings,
         row: ModelSettings,
         channel: str | None = None,
@@ -157,13 +148,13 @@ class LedgerAdmission(Admission):
             provider.type,
             base_url,
             now=self.desk.clock.now(),
-            service_tier=service_tier or call.request.service_tier,
+            service_tier=service_tier or call.service_tier,
         )
 
     # --- rows ---
 
-    def _opening(self, call: Call, amount: int) -> Opening:
-        caller, reasoning = call.incoming.caller, call.request.reasoning
+    def _opening(self, call: Errand, amount: int) -> Opening:
+        caller = call.incoming.caller
         return Opening(
             request_id=call.incoming.request_id,
             key_id=caller.key or ANONYMOUS,
@@ -175,7 +166,7 @@ class LedgerAdmission(Admission):
                 **caller_columns(call.incoming, self.desk.clock.now()),
                 "is_stream": call.wants_stream,
                 "requested_model": call.requested_model,
-                "effort": reasoning.effort if reasoning is not None else None,
+                "effort": call.effort,
             },
         )
 
@@ -184,7 +175,9 @@ class LedgerAdmission(Admission):
 
 
 class _LedgerTicket(Ticket):
-    def __init__(self, admission: LedgerAdmission, call: Call, trace: Trace, grant: Grant) -> None:
+    def __init__(
+        self, admission: LedgerAdmission, call: Errand, trace: Trace, grant: Grant
+    ) -> None:
         self.headers = limits.headers(grant)
         self._admission = admission
         self._desk = admission.desk
@@ -224,12 +217,12 @@ class _LedgerTicket(Ticket):
             closing = self._closing(ending, metered)
             self._tell(ending, metered, closing.charge)
         except Exception:  # a defect of ours costs the caller nothing, and nothing stays reserved
-            log.exception("request %s could not be added up", self._request_id)
+            log.exception("the request could not be added up")
             closing = self._free_closing()
         try:
             await asyncio.shield(self._desk.journal.close(closing))
         except Exception:  # its reservation is settled at its estimate when this process has ended
-            log.exception("request %s could not be settled", closing.request_id)
+            log.exception("the request could not be settled")
         finally:
             await self._end_grant(metered)
 
@@ -258,14 +251,14 @@ class _LedgerTicket(Ticket):
             if self._desk.tracer.active:
                 self._desk.tracer.record(self._report(ending, metered, charge))
         except Exception:  # whoever watches must not cost anybody money
-            log.exception("request %s could not be reported", self._request_id)
+            log.exception("the request could not be reported")
 
     def _finished(self, ending: Ending, metered: Metered | None, charge: int) -> Finished:
         trace, incoming = self._trace, self._call.incoming
         usage = metered.usage if metered is not None else Usage()
         first = trace.first_byte
         return Finished(
-            protocol=incoming.protocol.id,
+            protocol=incoming.spoken,
             provider=trace.provider or "",
             model=self._call.model,
             status=ending.status,
@@ -283,7 +276,7 @@ class _LedgerTicket(Ticket):
         error = ending.error
         return CallReport(
             request_id=incoming.request_id,
-            protocol=incoming.protocol.id,
+            protocol=incoming.spoken,
             model=self._call.requested_model,
             stream=self._call.wants_stream,
             started=clock.now() - seconds,
@@ -304,7 +297,7 @@ class _LedgerTicket(Ticket):
         """What is charged for: a good reply, and what a caller that left had caused; failures cost nothing."""
         if ending.status == "error" or (ending.status == "cancelled" and not self._trace.attempts):
             return None
-        return (ending.meter or Meter()).read(self._call.request)
+        return ending.metered or self._call.metered(ending.meter)
 
     def _bill(self, metered: Metered | None) -> tuple[Charge | None, Priced | None, Decimal]:
         desk, trace = self._desk, self._trace
@@ -323,7 +316,8 @@ class _LedgerTicket(Ticket):
         multiplier = row.exact_multiplier()
         if priced is None:
             return None, None, multiplier
-        return charge(metered.usage, priced.rates, multiplier), priced, multiplier
+        bill = charge(metered.usage, priced.rates, multiplier, metered.units)
+        return bill, priced, multiplier
 
     async def _end_grant(self, metered: Metered | None) -> None:
         desk = self._desk
@@ -345,14 +339,13 @@ class _LedgerTicket(Ticket):
     ) -> dict[str, Any]:
         trace, started = self._trace, self._call.incoming.started
         first, total = trace.first_byte, self._admission.milliseconds_since(started)
-        usage = metered.usage if metered is not None else None
         return {
             "status": ending.status,
             "provider": trace.provider,
             "channel": trace.channel,
             "upstream_model": trace.upstream_model,
             "attempts": trace.tried or None,
-            **usage_columns(usage),
+            **usage_columns(metered),
             "multiplier": str(multiplier),
             "charge": bill.amount if bill is not None else 0,
             "estimated": metered is not None and metered.estimated,

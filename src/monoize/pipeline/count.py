@@ -43,6 +43,7 @@ async def _counted(attempt: Attempt) -> tuple[int, bool]:
     """The provider's own count, else an estimate of ours."""
     attempt.take_upstream_name()
     attempt.apply_provider_rules()
+    await attempt.resolve_media()
     tokens = await _asked(attempt)
     if tokens is not None:
         return tokens, False

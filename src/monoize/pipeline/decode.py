@@ -14,7 +14,7 @@ from monoize.errors import InvalidRequest
 from monoize.pipeline.call import Call, Incoming
 from monoize.urp import EMPTY, USERNAME_FIELD, UrpRequest
 
-__all__ = ["decoded", "with_username", "without_username"]
+__all__ = ["decoded", "own_fields_taken", "with_username", "without_username"]
 
 _CEILING = "max_multiplier"
 _CEILING_HEADER = "x-max-multiplier"
@@ -22,10 +22,7 @@ _RESERVED = "__monoize_"  # names that only the gateway itself may put into a re
 
 
 def decoded(incoming: Incoming) -> Call:
-    own = [key for key in incoming.wire if key == _CEILING or key.startswith(_RESERVED)]
-    ceiling = _ceiling(incoming)
-    if own:
-        incoming = _without(incoming, own)
+    incoming, ceiling, own = own_fields_taken(incoming)
     request = incoming.protocol.decode_request(
         incoming.wire, model=incoming.model, stream=incoming.stream
     )
@@ -34,8 +31,17 @@ def decoded(incoming: Incoming) -> Call:
         sent=request,
         request=request,
         ceiling=ceiling,
-        left_out=tuple(key for key in own if key != _CEILING),
+        left_out=own,
     )
+
+
+def own_fields_taken(incoming: Incoming) -> tuple[Incoming, Decimal | None, tuple[str, ...]]:
+    """The request without what is the gateway's own: the ceiling, and names that were not the caller's to set."""
+    own = [key for key in incoming.wire if key == _CEILING or key.startswith(_RESERVED)]
+    ceiling = _ceiling(incoming)
+    if own:
+        incoming = _without(incoming, own)
+    return incoming, ceiling, tuple(key for key in own if key != _CEILING)
 
 
 def _without(incoming: Incoming, own: list[str]) -> Incoming:

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 import msgspec
 
 from monoize.clock import Clock, Dice, IdSource
+from monoize.engine import Engine
+from monoize.media.desk import MediaDesk
 from monoize.pipeline.admission import Admission
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
 from monoize.routing.catalog import Catalog
 from monoize.routing.health import HealthBoard
-from monoize.settings import LimitSettings, TimeoutSettings
+from monoize.settings import LimitSettings, OperationId, OperationSettings, TimeoutSettings
 from monoize.transform import Rule
 from monoize.upstream.client import UpstreamClient
 
@@ -33,4 +35,8 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     affinity: Affinity
     admission: Admission
     provider_rules: Mapping[str, tuple[Rule, ...]] = {}  # by provider id (PIPE-3)
+    local: Mapping[str, Engine] = {}  # engines of this machine, by id
+    operations: Mapping[OperationId, OperationSettings] = {}
+    media: MediaDesk | None = None  # None: there is no database that knows whose is what
+    inline_bytes: int = 256 * 1024  # of media in an envelope's answer, where it asks for that
     suffixes: Mapping[str, str] = {}  # the operator's own, beside the built-in ones (MSUF-3)

@@ -9,8 +9,8 @@ from typing import Any
 from monoize.errors import MonoizeError
 from monoize.money.book import Priced
 from monoize.money.charge import Charge
+from monoize.money.meter import Metered
 from monoize.pipeline.call import Incoming
-from monoize.urp import Usage
 
 __all__ = ["ANONYMOUS", "caller_columns", "charge_detail", "error_columns", "usage_columns"]
 
@@ -27,8 +27,8 @@ def caller_columns(incoming: Incoming, now: float) -> dict[str, Any]:
         "user_id": caller.user,
         "username": caller.username,
         "address": incoming.address,
-        "protocol": incoming.protocol.id,
-        "operation": "chat",
+        "protocol": incoming.spoken,
+        "operation": incoming.operation,
     }
 
 
@@ -42,14 +42,16 @@ def error_columns(error: MonoizeError | None) -> dict[str, Any]:
     }
 
 
-def usage_columns(usage: Usage | None) -> dict[str, Any]:
-    if usage is None:
+def usage_columns(metered: Metered | None) -> dict[str, Any]:
+    if metered is None:
         return {}
-    counts = {
+    usage = metered.usage
+    counts: dict[str, Any] = {
         name: value
         for name in usage.__struct_fields__
         if isinstance(value := getattr(usage, name), int)
     }
+    counts |= {name: f"{count:f}" for name, count in metered.units.counts().items()}
     return {
         "input_tokens": usage.input_tokens,
         "cached_tokens": usage.cached_read,

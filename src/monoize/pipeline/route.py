@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol as Interface
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
+from typing_extensions import override
 
 from monoize.clock import Clock
 from monoize.errors import (
@@ -16,42 +16,30 @@ from monoize.errors import (
     Forbidden,
     ModelNotFound,
     MonoizeError,
+    NoBackend,
     UpstreamExhausted,
 )
 from monoize.pipeline.call import Call, Errand, Trace
+from monoize.pipeline.hedge import Course, Race, Try
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.received import Live, Whole
 from monoize.routing.affinity import follow_up
 from monoize.routing.breaker import Outcome, Permit
 from monoize.routing.catalog import Candidate
+from monoize.routing.survey import explained, objection
 from monoize.routing.verdict import Verdict, judged
-from monoize.routing.waterfall import Offer, Turn, Waterfall
+from monoize.routing.waterfall import Offer, Turn, Wanted, Waterfall
+from monoize.settings import PolicySettings
 from monoize.telemetry.tracing import AttemptReport
 
 __all__ = ["Try", "check_offer", "fail_forward"]
 
 _SHOWN = 200  # characters of each failure
 _LONGEST_PAUSE = 600.0  # seconds: what a caller is told at most
-
-T = TypeVar("T")
-
-
-class Try(Interface):
-    """One attempt at one channel. Whoever began it closes it."""
-
-    @property
-    def candidate(self) -> Candidate: ...
-
-    @property
-    def upstream_model(self) -> str: ...
-
-    @property
-    def was_sent(self) -> bool: ...
-
-    async def close(self) -> None: ...
-
+_CUT_OFF = "cancelled"  # in a report: another channel was quicker
 
 A = TypeVar("A", bound=Try)
+T = TypeVar("T")
 
 
 async def fail_forward(
@@ -65,44 +53,113 @@ async def fail_forward(
 
     Once `work` has returned there is no other channel any more: the caller may have seen something (D10).
     """
-    check_offer(errand, kit)
-    waterfall = Waterfall(
-        errand.wanted(), kit.catalog, kit.board, kit.budget, kit.affinity, kit.dice
-    )
-    errors: list[tuple[MonoizeError, Verdict]] = []
+    wanted = errand.wanted()
+    _check_offer(errand, wanted, kit)
+    waterfall = Waterfall(wanted, kit.catalog, kit.board, kit.budget, kit.affinity, kit.dice)
+    course = _Course(errand, kit, trace, begun, work, waterfall)
     try:
         while (turn := waterfall.next(kit.clock.monotonic())) is not None:
-            with _held(turn.permit, kit.clock):
-                attempt = begun(turn.candidate)
-                started = kit.clock.monotonic()
-                try:
-                    done = await work(attempt)
-                except MonoizeError as error:
-                    trace.asked.append(_report(attempt, kit.clock, started, error))
-                    verdict = await _given_up(attempt, kit.clock, turn, error)
-                    if not verdict.advances:
-                        raise
-                    waterfall.failed(turn, verdict, error.message)
-                    trace.tried.append(msgspec.to_builtins(waterfall.tried[-1]))
-                    errors.append((error, verdict))
-                except BaseException:
-                    await attempt.close()
-                    raise
-                else:
-                    trace.asked.append(_report(attempt, kit.clock, started, None))
-                    if attempt.was_sent:
-                        trace.first_byte = kit.clock.monotonic()
-                        next_key = _follow_up(errand, turn, done)
-                        waterfall.succeeded(turn, kit.clock.monotonic(), next_key)
-                    if isinstance(done, Live):
-                        done.watched(turn.permit, kit.clock)
-                    else:
-                        proved = Outcome.SUCCESS if attempt.was_sent else Outcome.NEUTRAL
-                        turn.permit.settle(proved, kit.clock.monotonic())
-                    return done
+            hedge = turn.hedge
+            won = await (course.alone(turn) if hedge is None else course.hedged(turn, hedge))
+            if won is not None:
+                return won.done
     finally:
         waterfall.release()
-    raise _exhausted(errand, waterfall, errors, kit.clock.monotonic())
+    raise _exhausted(errand, waterfall, course.errors, kit.clock.monotonic())
+
+
+class _Won(NamedTuple, Generic[T]):
+    done: T
+
+
+class _Course(Course[A, T]):
+    """One errand on its way from channel to channel."""
+
+    def __init__(
+        self,
+        errand: Errand,
+        kit: Kit,
+        trace: Trace,
+        begun: Callable[[Candidate], A],
+        work: Callable[[A], Awaitable[T]],
+        waterfall: Waterfall,
+    ) -> None:
+        self.clock = kit.clock
+        self.trace = trace
+        self.errors: list[tuple[MonoizeError, Verdict]] = []
+        self._errand = errand
+        self._begun = begun
+        self._work = work
+        self._waterfall = waterfall
+
+    async def alone(self, turn: Turn) -> _Won[T] | None:
+        """None: it failed, and somebody else may try."""
+        with _held(turn.permit, self.clock):
+            attempt = self._begun(turn.candidate)
+            started = self.clock.monotonic()
+            try:
+                done = await self._work(attempt)
+            except MonoizeError as error:
+                verdict = await self.lost(turn, attempt, started, error)
+                if not verdict.advances:
+                    raise
+                return None
+            except BaseException:
+                await attempt.close()
+                raise
+            return self._won(turn, attempt, started, done)
+
+    async def hedged(self, turn: Turn, hedge: PolicySettings) -> _Won[T] | None:
+        """The same with others beside it."""
+        leg = await Race(self, hedge).run(turn)
+        if leg is None:
+            return None
+        with _held(leg.turn.permit, self.clock):
+            return self._won(leg.turn, leg.attempt, leg.started, leg.task.result())
+
+    def _won(self, turn: Turn, attempt: A, started: float, done: T) -> _Won[T]:
+        trace, clock = self.trace, self.clock
+        trace.asked.append(_report(attempt, clock, started, None))
+        if attempt.was_sent:
+            trace.first_byte = clock.monotonic()
+            next_key = _follow_up(self._errand, turn, done)
+            self._waterfall.succeeded(turn, clock.monotonic(), next_key)
+        if isinstance(done, Live):
+            done.watched(turn.permit, clock)
+        else:
+            proved = Outcome.SUCCESS if attempt.was_sent else Outcome.NEUTRAL
+            turn.permit.settle(proved, clock.monotonic())
+        return _Won(done)
+
+    # --- for a race ---
+
+    @override
+    def begun(self, candidate: Candidate) -> A:
+        return self._begun(candidate)
+
+    @override
+    async def worked(self, attempt: A) -> T:
+        return await self._work(attempt)
+
+    @override
+    def another(self) -> Turn | None:
+        return self._waterfall.leg(self.clock.monotonic())
+
+    @override
+    async def lost(self, turn: Turn, attempt: A, started: float, error: MonoizeError) -> Verdict:
+        self.trace.asked.append(_report(attempt, self.clock, started, error.error_code, error))
+        verdict = judged(error, turn.candidate.provider.fail_forward_on, self.clock.now())
+        turn.permit.settle(verdict.outcome, self.clock.monotonic(), verdict.retry_after)
+        await attempt.close()
+        if verdict.advances:
+            self._waterfall.failed(turn, verdict, error.message)
+            self.trace.tried.append(msgspec.to_builtins(self._waterfall.tried[-1]))
+            self.errors.append((error, verdict))
+        return verdict
+
+    @override
+    def cut_off(self, attempt: A, started: float) -> None:
+        self.trace.asked.append(_report(attempt, self.clock, started, _CUT_OFF))
 
 
 @contextmanager
@@ -116,7 +173,11 @@ def _held(permit: Permit, clock: Clock) -> Iterator[None]:
 
 
 def _report(
-    attempt: Try, clock: Clock, started: float, error: MonoizeError | None
+    attempt: Try,
+    clock: Clock,
+    started: float,
+    error_code: str | None,
+    error: MonoizeError | None = None,
 ) -> AttemptReport:
     candidate = attempt.candidate
     seconds = clock.monotonic() - started
@@ -129,7 +190,7 @@ def _report(
         started=clock.now() - seconds,
         seconds=seconds,
         status=provider.status if provider is not None else None,
-        error=error.error_code if error is not None else None,
+        error=error_code,
     )
 
 
@@ -142,24 +203,45 @@ def _follow_up(errand: Errand, turn: Turn, done: object) -> str | None:
     return follow_up(errand.request, errand.incoming.caller.key, done.id)
 
 
-async def _given_up(attempt: Try, clock: Clock, turn: Turn, error: MonoizeError) -> Verdict:
-    verdict = judged(error, turn.candidate.provider.fail_forward_on, clock.now())
-    turn.permit.settle(verdict.outcome, clock.monotonic(), verdict.retry_after)
-    await attempt.close()
-    return verdict
-
-
 def check_offer(errand: Errand, kit: Kit) -> None:
-    rows = [row for _, row in kit.catalog.offers(errand.model)]
-    if not rows:
+    """Raises what can be said before anybody is asked."""
+    _check_offer(errand, errand.wanted(), kit)
+
+
+def _check_offer(errand: Errand, wanted: Wanted, kit: Kit) -> None:
+    offers = list(kit.catalog.offers(errand.model))
+    if not offers and wanted.operation == "chat_completions":
         raise ModelNotFound(f"no provider has the model {errand.requested_model!r}", param="model")
-    cheapest = min(row.exact_multiplier() for row in rows)
+    able = [
+        row
+        for provider, row in offers
+        if objection(wanted, provider.id, kit.catalog.capabilities(provider, row)) is None
+    ]
+    if not able:
+        raise _nobody(errand, wanted, kit)
+    cheapest = min(row.exact_multiplier() for row in able)
     if errand.ceiling is not None and cheapest > errand.ceiling:
         raise Forbidden(
             f"the multiplier of {errand.requested_model!r} is at least {cheapest}, above the ceiling {errand.ceiling}",
             param="max_multiplier",
             code="max_multiplier_exceeded",
         )
+
+
+def _nobody(errand: Errand, wanted: Wanted, kit: Kit) -> NoBackend:
+    """Who was looked at and why not (D27); nothing was sent."""
+    found = explained(wanted, kit.catalog, kit.board, kit.clock.monotonic())
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in found.rejected_reasons.items())
+    return NoBackend(
+        f"no provider can do {wanted.operation} with {errand.requested_model!r}: {reasons}",
+        code=found.code,
+        required={
+            "operations": (wanted.operation,),
+            "features": tuple(sorted(wanted.features)),
+            "transports": tuple(sorted(wanted.transports)),
+        },
+        rejected=found.rejected_reasons,
+    )
 
 
 def _exhausted(

@@ -16,7 +16,16 @@ from monoize import wirejson
 from monoize.errors import InvalidRequest, MethodNotAllowed, MonoizeError, NotFound
 from monoize.pipeline.call import Answer
 from monoize.protocol import protocol
-from monoize.server import health, model_calls, models, tools
+from monoize.server import (
+    capabilities,
+    envelopes,
+    health,
+    media,
+    model_calls,
+    models,
+    operations,
+    tools,
+)
 from monoize.server.api import door as api
 from monoize.server.ending import when_told_to_stop
 from monoize.server.house import House
@@ -53,6 +62,18 @@ ROUTES = (
         r"/v1(?:beta)?/models/(?P<model>.+):(?P<verb>generateContent|streamGenerateContent|countTokens)",
         model_calls.gemini_call,
     ),
+    _route("POST", "/v1/operations", envelopes.envelope),
+    _route("POST", "/v1/embeddings", operations.embeddings),
+    _route("POST", "/v1/images/generations", operations.generations),
+    _route("POST", "/v1/images/edits", operations.edits),
+    _route("POST", "/v1/audio/transcriptions", operations.transcriptions),
+    _route("POST", "/v1/audio/speech", operations.speech),
+    _route("POST", "/v1/media", media.upload),
+    _route("GET", "/v1/media", media.listed),
+    _route("GET", r"/v1/media/(?P<media_id>[^/]+)", media.download),
+    _route("GET", r"/v1/media/(?P<media_id>[^/]+)/meta", media.meta),
+    _route("DELETE", r"/v1/media/(?P<media_id>[^/]+)", media.remove),
+    _route("GET", "/v1/capabilities", capabilities.capabilities),
     _route("GET", "/v1/models", models.models),
     _route("GET", r"/v1/models/(?P<name>.+)", models.model),
     _route("GET", "/v1beta/models", models.gemini_models),

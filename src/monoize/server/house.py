@@ -12,16 +12,19 @@ from pathlib import Path
 import msgspec
 
 from monoize.clock import RandomIds, SystemClock, SystemDice
+from monoize.engine import ChatEngine
 from monoize.errors import ConfigError, DatabaseAway, MonoizeError
 from monoize.limiter import Limiter
 from monoize.limits.memory import MemoryLimiter
+from monoize.media.shelf import Shelf, open_store
+from monoize.media.tidy import keep_tidy
 from monoize.money import public
 from monoize.pipeline.probe import Prober
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
 from monoize.routing.health import HealthBoard
 from monoize.server.keyring import Keyring
-from monoize.server.state import Lasting, State, Stored, build, chat_engines
+from monoize.server.state import Lasting, State, Stored, build, local_engines
 from monoize.settings import Settings
 from monoize.store import keys, recovery, vault
 from monoize.store.capture_writer import CaptureWriter
@@ -97,6 +100,7 @@ class House:
             self._tasks += [
                 asyncio.create_task(self._lasting.capture_writer.run(), name="keeping bodies"),
                 asyncio.create_task(self._sweep(), name="forgetting old rows"),
+                asyncio.create_task(keep_tidy(self._shelf), name="tidying media"),
             ]
         await self._start_engines(self._state)
 
@@ -123,7 +127,7 @@ class House:
     async def _made(self) -> Lasting:
         settings, clock, ids = self._settings, SystemClock(), RandomIds()
         client = AiohttpClient(settings.server.limits, settings.server.timeouts)
-        local = chat_engines({p.engine: p.engine_options for p in settings.providers if p.engine})
+        local = local_engines({p.engine: p.engine_options for p in settings.providers if p.engine})
         lasting = Lasting(
             clock=clock,
             ids=ids,
@@ -168,6 +172,7 @@ class House:
             journal=journal,
             keyring=ring,
             capture_writer=CaptureWriter(database, lasting.clock),
+            media_store=await open_store(settings.media, database, self._folder, lasting.clock),
         )
 
     async def _limiter(self, settings: Settings) -> Limiter:
@@ -178,14 +183,19 @@ class House:
         return await ValkeyLimiter.open(settings.redis)
 
     async def _start_engines(self, state: State) -> None:
-        """Loading later would hold up every other caller."""
+        """Loading later would hold up every other caller; engines for speech and vectors load beside the loop."""
         for provider in state.catalog.providers:
             engine = state.lasting.engines.get(provider.engine or "")
-            if engine is not None:
+            if isinstance(engine, ChatEngine):
                 try:
                     await engine.start()
                 except MonoizeError as error:
                     log.warning("local engine %s: %s", provider.engine, error)
+
+    def _shelf(self) -> Shelf:
+        if self.state.shelf is None:
+            raise RuntimeError("there is no shelf without a database")
+        return self.state.shelf
 
     async def _probe(self) -> None:
         await Prober(lambda: self.state.kit).run()

@@ -11,8 +11,12 @@ import msgspec
 from sqlalchemy import Connection
 
 from monoize.clock import Clock, Dice, IdSource, RandomIds
-from monoize.engine import ChatEngine, EngineSetup, engines
+from monoize.engine import Engine, EngineSetup, engines
 from monoize.limiter import Limiter
+from monoize.media.desk import MediaDesk
+from monoize.media.fetch import Fetcher
+from monoize.media.shelf import Shelf
+from monoize.media.store import MediaStore
 from monoize.money.book import PriceBook
 from monoize.pipeline.admission import Admission, OpenDoor
 from monoize.pipeline.charging import Captures, Desk, LedgerAdmission
@@ -20,6 +24,7 @@ from monoize.pipeline.kit import Kit
 from monoize.pipeline.rulebook import overrides, rulebook
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
+from monoize.routing.capability import of_engines
 from monoize.routing.catalog import Catalog
 from monoize.routing.health import HealthBoard
 from monoize.server.access import Access
@@ -40,7 +45,7 @@ from monoize.upstream.models import ProviderModels
 
 log = logging.getLogger("monoize.server")
 
-__all__ = ["DATA", "Lasting", "State", "Stored", "build", "chat_engines"]
+__all__ = ["DATA", "Lasting", "State", "Stored", "build", "local_engines"]
 
 DATA = Path("data")
 
@@ -52,7 +57,7 @@ class Lasting(msgspec.Struct, frozen=True, kw_only=True):
     ids: IdSource
     dice: Dice
     client: UpstreamClient
-    engines: Mapping[str, ChatEngine]
+    engines: Mapping[str, Engine]
     engine_client: EngineClient
     board: HealthBoard
     budget: RetryBudget
@@ -66,6 +71,7 @@ class Lasting(msgspec.Struct, frozen=True, kw_only=True):
     journal: Journal | None = None
     keyring: Keyring | None = None
     capture_writer: CaptureWriter | None = None
+    media_store: MediaStore | None = None
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +107,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     proxies: TrustedProxies
     kit: Kit
     lasting: Lasting
+    shelf: Shelf | None = None
 
     @property
     def catalog(self) -> Catalog:
@@ -111,14 +118,13 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return self.lasting.provider_models
 
 
-def chat_engines(options: Mapping[str, Mapping[str, Any]]) -> dict[str, ChatEngine]:
-    """Every chat engine, installed or not; building one is cheap, its model loads on the first call."""
+def local_engines(options: Mapping[str, Mapping[str, Any]]) -> dict[str, Engine]:
+    """Every engine, installed or not; building one is cheap, its model loads on the first call."""
     return {
         name: kind(
             EngineSetup(folder=DATA / "engines", ids=RandomIds(), options=options.get(name, {}))
         )
         for name, kind in engines().items()
-        if issubclass(kind, ChatEngine)
     }
 
 
@@ -130,14 +136,16 @@ def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
     others = tuple(provider for provider in stored.providers if provider.id not in own)
     settings = msgspec.structs.replace(settings, providers=(*settings.providers, *others))
     rules = rulebook(settings)
-    catalog = Catalog(settings.providers)
+    catalog = Catalog(settings.providers, of_engines(engines()))
     suffixes = stored.settings.get("reasoning_suffix_map")
+    shelf = _shelf(settings, lasting)
     return State(
         settings=settings,
         own_settings=own_settings,
         access=Access(server, settings.keys, rules.keys, lasting.keyring, has_keys=stored.has_keys),
         proxies=TrustedProxies(server.trusted_proxies),
         lasting=lasting,
+        shelf=shelf,
         kit=Kit(
             client=lasting.client,
             engines=lasting.engine_client,
@@ -151,6 +159,12 @@ def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
             budget=lasting.budget,
             affinity=lasting.affinity,
             admission=_admission(settings, stored, lasting, catalog),
+            local=lasting.engines,
+            operations=tuning.operations,
+            media=None
+            if shelf is None
+            else MediaDesk(shelf, settings.media, Fetcher(settings.media.http_urls)),
+            inline_bytes=settings.media.inline_bytes,
             provider_rules=rules.providers,
             suffixes={
                 **(suffixes if isinstance(suffixes, dict) else {}),
@@ -158,6 +172,12 @@ def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
             },
         ),
     )
+
+
+def _shelf(settings: Settings, lasting: Lasting) -> Shelf | None:
+    if lasting.media_store is None or lasting.database is None:
+        return None
+    return Shelf(lasting.media_store, lasting.database, lasting.clock, settings.media)
 
 
 def _admission(settings: Settings, stored: Stored, lasting: Lasting, catalog: Catalog) -> Admission:

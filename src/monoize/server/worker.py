@@ -13,11 +13,12 @@ import uvicorn
 
 from monoize.clock import RandomIds
 from monoize.embedded import embedded_settings, first_key, local_provider
+from monoize.engine import engines
 from monoize.errors import ConfigError
 from monoize.pipeline.rulebook import check_rules
 from monoize.server.app import App
 from monoize.server.house import House
-from monoize.server.state import DATA, chat_engines
+from monoize.server.state import DATA, local_engines
 from monoize.settings import ServerSettings, Settings, is_loopback, load
 from monoize.telemetry import logs, scrub
 
@@ -27,6 +28,9 @@ __all__ = ["Place", "address_problem", "create", "run", "settings_for", "welcome
 # sent on it is lost (httpx keeps 5 s, aiohttp 15 s, nginx 60 s).
 _IDLE_SECONDS = 75
 _VARIABLE = "MONOIZE_WORKER_PLACE"  # how worker processes learn what the parent was told
+
+
+_CHAT = "chat_completions"
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,11 +46,9 @@ def settings_for(place: Place, environment: Mapping[str, str] | None = None) -> 
     if place.config is not None:
         settings = check_rules(load(place.config, environment), str(place.config))
     else:
-        local = [
-            local_provider(engine.id, engine.models())
-            for engine in chat_engines({}).values()
-            if engine.available().installed
-        ]
+        installed = [e for e in local_engines({}).values() if e.available().installed]
+        installed.sort(key=lambda engine: engine.operation != _CHAT)  # who chats comes first
+        local = [local_provider(engine.id, engine.models()) for engine in installed]
         settings = embedded_settings(first_key(DATA, RandomIds()), local, environment)
     changes: dict[str, Any] = {}
     if place.host is not None:
@@ -133,7 +135,8 @@ def application(place: Place) -> App:
 def welcome(settings: Settings, base: str) -> str:
     """What a newcomer needs: the key, and a first call in each protocol to copy."""
     key = settings.keys[0].key
-    model = next((name for p in settings.providers for name in p.models if "*" not in name), None)
+    chatting = [p for p in settings.providers if p.engine is None or _chats(p.engine)]
+    model = next((name for p in chatting for name in p.models if "*" not in name), None)
     lines = [
         f"Monoize listens on {base}",
         f"  key  {key}   (kept in {DATA / 'first-key'})",
@@ -143,6 +146,10 @@ def welcome(settings: Settings, base: str) -> str:
     if model is not None:
         lines += ["A first call in each protocol:", "", *_curls(base, key, model)]
     return "\n".join(lines)
+
+
+def _chats(engine: str) -> bool:
+    return engine in engines() and engines()[engine].operation == _CHAT
 
 
 def _curls(base: str, key: str, model: str) -> list[str]:

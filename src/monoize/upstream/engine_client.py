@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing_extensions import override
 
 from monoize import wirejson
-from monoize.engine import ChatEngine
+from monoize.engine import ChatEngine, Engine
 from monoize.errors import EngineError
 from monoize.sse import serialized
 from monoize.upstream.client import Streamed, UpstreamCall, UpstreamClient, UpstreamReply
@@ -20,16 +20,16 @@ _DONE = serialized(WireEvent("[DONE]"))
 
 
 class EngineClient(UpstreamClient):
-    """Engines are handed in; each loads its model on its first call."""
+    """Engines of every kind are handed in, to be closed together; those that chat are called through it."""
 
-    def __init__(self, engines: Mapping[str, ChatEngine]) -> None:
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
         self._engines = engines
 
     @override
     async def send(self, call: UpstreamCall) -> UpstreamReply:
         engine = self._engines.get(call.url.removeprefix(LOCAL_SCHEME))
-        if engine is None:
-            raise EngineError(f"there is no engine {call.url.removeprefix(LOCAL_SCHEME)!r}")
+        if not isinstance(engine, ChatEngine):
+            raise EngineError(f"there is no chat engine {call.url.removeprefix(LOCAL_SCHEME)!r}")
         if isinstance(call.body, Streamed):
             raise EngineError("a chat engine takes its request in one piece")
         body = wirejson.loads(call.body)

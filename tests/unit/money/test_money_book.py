@@ -135,12 +135,12 @@ def test_well_known_models_have_a_public_price(kind, url, model, row):
         ("chat_completion", OPENAI, "house-model"),
         ("chat_completion", "http://127.0.0.1:9", "qwen3:8b"),
         ("chat_completion", OPENROUTER, "gpt-4o"),  # the address decides, and it has no such name
-        ("chat_completion", OPENAI, "whisper-1"),  # sold by the hour
+        ("chat_completion", OPENAI, "dall-e-3"),  # sold by the picture, by size and quality
         ("chat_completion", OPENAI, ""),
         ("messages", None, "x" * 100_000),
     ],
 )
-def test_what_nobody_prices_by_tokens_is_unpriced(kind, url, model):
+def test_what_nobody_prices_is_unpriced(kind, url, model):
     assert PriceBook().rates(model, model, kind, url, now=NOW) is None
 
 

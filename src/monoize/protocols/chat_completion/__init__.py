@@ -18,7 +18,7 @@ from monoize.protocols.chat_completion.response_decode import decode_response
 from monoize.protocols.chat_completion.response_encode import encode_response
 from monoize.protocols.chat_completion.stream_decode import ChatStreamDecoder
 from monoize.protocols.chat_completion.stream_encode import ChatStreamEncoder
-from monoize.urp import Losses, UrpRequest, UrpResponse
+from monoize.urp import Audio, File, Image, Losses, UrpRequest, UrpResponse
 
 __all__ = ["PROTOCOL", "ChatCompletion"]
 
@@ -38,6 +38,10 @@ class ChatCompletion(Protocol):
     @override
     def encode_request(self, request: UrpRequest, losses: Losses) -> WireRequest:
         return encode_request(request, losses)
+
+    @override
+    def takes_only_bytes(self, part: Image | Audio | File) -> bool:
+        return isinstance(part, Audio | File)
 
     @override
     def headers(self, api_key: str | None) -> dict[str, str]:

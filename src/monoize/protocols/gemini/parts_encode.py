@@ -26,10 +26,11 @@ from monoize.urp import (
     ToolResult,
 )
 from monoize.urp.carrier import pack_part, pack_seal
-from monoize.urp.extra_body import flattened
+from monoize.urp.extra_body import flattened, rest
 
 __all__ = ["MADE_ID", "PartWriter"]
 
+_MEDIA = ("inlineData", "fileData")
 MADE_ID = "call_gem_"  # ids that we gave to calls that had none; Google never sees them (T26)
 
 
@@ -134,10 +135,14 @@ class PartWriter:
     def _with_extra(
         self, written: dict[str, Any], extra: Mapping[str, Any], path: str
     ) -> dict[str, Any]:
-        for key in ("inlineData", "fileData"):
-            if key in extra and self._same and isinstance(written.get(key), dict):
-                flattened(written[key], extra[key])
-        return flattened(written, _extras.nested(extra, path, self._losses, same=self._same))
+        beside = _extras.nested(extra, path, self._losses, same=self._same)
+        holder = next((written[kind] for kind in _MEDIA if kind in written), None)
+        for kind in _MEDIA:
+            if holder is not None and isinstance(beside.get(kind), Mapping):
+                # What stood beside the data follows it, even into the other kind of object.
+                flattened(holder, beside[kind])
+                beside = rest(beside, (kind,))
+        return flattened(written, beside)
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from monoize.errors import MonoizeError, ProviderError
 from monoize.protocol import Json, Protocol, Reply, StreamDecoder, StreamEncoder, WireRequest
 from monoize.protocols.messages.dialect import DIALECT, MODEL_PATHS
 from monoize.protocols.messages.error import decode_error, encode_error
+from monoize.protocols.messages.request_blocks import is_text
 from monoize.protocols.messages.request_decode import decode_request
 from monoize.protocols.messages.request_encode import encode_count, encode_request
 from monoize.protocols.messages.response import decode_response, encode_response
 from monoize.protocols.messages.stream_decode import MessagesStreamDecoder
 from monoize.protocols.messages.stream_encode import MessagesStreamEncoder
-from monoize.urp import Losses, UrpRequest, UrpResponse
+from monoize.urp import Audio, File, Image, Losses, UrpRequest, UrpResponse
 
 __all__ = ["PROTOCOL", "Messages"]
 
@@ -40,6 +41,10 @@ class Messages(Protocol):
     @override
     def encode_request(self, request: UrpRequest, losses: Losses) -> WireRequest:
         return WireRequest(path="/v1/messages", body=encode_request(request, losses))
+
+    @override
+    def takes_only_bytes(self, part: Image | Audio | File) -> bool:
+        return isinstance(part, File) and is_text(part.media)
 
     @override
     def headers(self, api_key: str | None) -> dict[str, str]:

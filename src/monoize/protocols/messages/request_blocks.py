@@ -34,7 +34,7 @@ from monoize.urp import (
 )
 from monoize.urp.extra_body import flattened
 
-__all__ = ["RequestBlocks"]
+__all__ = ["RequestBlocks", "is_text"]
 
 TAKES = frozenset({"cache_control"})
 _IMAGE_TYPES = {
@@ -198,8 +198,12 @@ def _reference(media: Url | FileId) -> Json | None:
     return None
 
 
+def is_text(media: Media) -> bool:
+    return (media.media_type or "").startswith(_WORDS)
+
+
 def _text_source(media: Base64) -> Json | None:
-    if not media.media_type.startswith(_WORDS):
+    if not is_text(media):
         return None
     try:
         words = base64.b64decode(media.data).decode("utf-8", "surrogatepass")

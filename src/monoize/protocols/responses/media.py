@@ -11,6 +11,7 @@ from monoize.urp import Audio, Base64, File, FileId, Image, Media, Url
 __all__ = ["input_audio", "input_file", "input_image", "media_of"]
 
 _DATA_URL = re.compile(r"^data:([^;,]*)((?:;[^;,]*)*);base64,", re.IGNORECASE)
+_FORMATS = {"mpeg": "mp3", "wave": "wav", "x-wav": "wav"}  # the vendor's words for them
 _NO_FILE = ("audio/", "video/")  # media that no content part of a request may hold
 
 
@@ -71,4 +72,5 @@ def input_audio(part: Audio) -> dict[str, Any] | None:
     if not isinstance(part.media, Base64):
         return None
     kind = part.media.media_type.removeprefix("audio/")
-    return {"type": "input_audio", "input_audio": {"data": part.media.data, "format": kind}}
+    sound = {"data": part.media.data, "format": _FORMATS.get(kind, kind)}
+    return {"type": "input_audio", "input_audio": sound}

@@ -18,8 +18,12 @@ class _Path(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     required: tuple[str, ...] = ()  # fields of the body, where it has one
     streams: bool = False
+    form: tuple[str, ...] = ()  # the same of multipart/form-data
+    raw: bool = False  # any bytes
     needs_key: bool = True
     content_type: str = "application/json"
+    also: tuple[str, ...] = ()  # other types of answers
+    success: str = "200"
 
 
 _PATHS = (
@@ -81,6 +85,89 @@ _PATHS = (
         summary="What a request would become for another protocol; nothing is sent",
         name="translate",
     ),
+    _Path(
+        method="post",
+        path="/v1/operations",
+        summary="Any operation in the canonical envelope",
+        name="operations",
+        required=("operation", "payload"),
+        streams=True,
+    ),
+    _Path(
+        method="post",
+        path="/v1/embeddings",
+        summary="Texts as vectors",
+        name="embeddings",
+        required=("model", "input"),
+    ),
+    _Path(
+        method="post",
+        path="/v1/images/generations",
+        summary="Pictures from words",
+        name="image_generations",
+        required=("prompt",),
+        streams=True,
+    ),
+    _Path(
+        method="post",
+        path="/v1/images/edits",
+        summary="Pictures from pictures and words",
+        name="image_edits",
+        form=("prompt", "image"),
+        streams=True,
+    ),
+    _Path(
+        method="post",
+        path="/v1/audio/transcriptions",
+        summary="What somebody said, as text",
+        name="transcriptions",
+        form=("model", "file"),
+        streams=True,
+        also=("text/plain", "text/vtt"),
+    ),
+    _Path(
+        method="post",
+        path="/v1/audio/speech",
+        summary="A text, spoken",
+        name="speech",
+        required=("model", "input"),
+        content_type="audio/*",
+        streams=True,
+    ),
+    _Path(
+        method="post",
+        path="/v1/media",
+        summary="Keep a file; the answer says how to refer to it",
+        name="media_upload",
+        raw=True,
+        success="201",
+    ),
+    _Path(method="get", path="/v1/media", summary="The caller's files", name="media_list"),
+    _Path(
+        method="get",
+        path="/v1/media/{media_id}",
+        summary="A file, in whole or in part (Range)",
+        name="media_download",
+        content_type="*/*",
+    ),
+    _Path(
+        method="delete",
+        path="/v1/media/{media_id}",
+        summary="Forget a file",
+        name="media_delete",
+    ),
+    _Path(
+        method="get",
+        path="/v1/media/{media_id}/meta",
+        summary="What is known of a file",
+        name="media_meta",
+    ),
+    _Path(
+        method="get",
+        path="/v1/capabilities",
+        summary="Which backend can do what",
+        name="capabilities",
+    ),
     _Path(method="get", path="/v1/models", summary="Every model", name="models"),
     _Path(method="get", path="/v1/models/{model}", summary="One model", name="model"),
     _Path(
@@ -116,20 +203,20 @@ _PATHS = (
 
 
 def model_paths() -> dict[str, dict[str, Any]]:
-    return {row.path: {row.method: _operation(row)} for row in _PATHS}
+    paths: dict[str, dict[str, Any]] = {}
+    for row in _PATHS:
+        paths.setdefault(row.path, {})[row.method] = _operation(row)
+    return paths
 
 
 def _operation(row: _Path) -> dict[str, Any]:
-    answers = {row.content_type: {"schema": _answer(row)}}
-    if row.streams:
-        answers["text/event-stream"] = {"schema": {"type": "string"}}
     operation: dict[str, Any] = {
         "operationId": row.name,
         "tags": ["models"],
         "summary": row.summary,
         "parameters": _parameters(row),
         "responses": {
-            "200": {"description": "OK", "content": answers},
+            row.success: _answered(row),
             "default": {
                 "description": "A refusal, in the shape of the path's protocol",
                 "content": {"application/json": {"schema": _ANY}},
@@ -137,14 +224,26 @@ def _operation(row: _Path) -> dict[str, Any]:
         },
     }
     if row.method == "post":
-        schema = {**_ANY, "required": list(row.required)} if row.required else _ANY
-        operation["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": schema}},
-        }
+        operation["requestBody"] = {"required": not row.raw, "content": _body(row)}
     if not row.needs_key:
         operation["security"] = []
     return operation
+
+
+def _answered(row: _Path) -> dict[str, Any]:
+    content = {row.content_type: {"schema": _answer(row)}}
+    content |= {kind: {"schema": {"type": "string"}} for kind in row.also}
+    if row.streams:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    return {"description": "OK", "content": content}
+
+
+def _body(row: _Path) -> dict[str, Any]:
+    if row.raw:
+        return {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    names = row.required or row.form
+    schema = {**_ANY, "required": list(names)} if names else _ANY
+    return {"multipart/form-data" if row.form else "application/json": {"schema": schema}}
 
 
 def _answer(row: _Path) -> dict[str, Any]:
@@ -154,13 +253,9 @@ def _answer(row: _Path) -> dict[str, Any]:
 
 
 def _parameters(row: _Path) -> list[dict[str, Any]]:
-    if "{model}" not in row.path:
-        return []
+    schema = {"type": "string", "minLength": 1}
     return [
-        {
-            "name": "model",
-            "in": "path",
-            "required": True,
-            "schema": {"type": "string", "minLength": 1},
-        }
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name in ("model", "media_id")
+        if f"{{{name}}}" in row.path
     ]

@@ -1,0 +1,236 @@
+"""POST /v1/operations: one canonical envelope in, one out, for every operation (spec 4, section 2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from decimal import Decimal
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from monoize import wirejson
+from monoize.envelope import CanonicalRequestEnvelope, CanonicalResponseEnvelope, read_envelope
+from monoize.errors import DeadlinePassed, InvalidRequest, MonoizeError, NoMediaStore
+from monoize.media.blob import Blob
+from monoize.media.desk import MediaDesk
+from monoize.media.owner import owner_of
+from monoize.media.ref import MediaRef
+from monoize.operation import Operation, Payload, UnaryOperation, operation
+from monoize.operations._reading import read_payload
+from monoize.operations.chat_completions import chat_wire
+from monoize.pipeline.call import Answer, Body, Incoming, Trace
+from monoize.pipeline.canonical import (
+    backend_info,
+    canonical_error,
+    succeeded,
+    usage_form,
+    with_references,
+)
+from monoize.pipeline.decode import own_fields_taken
+from monoize.pipeline.job import Job
+from monoize.pipeline.kit import Kit
+from monoize.pipeline.operate import operated
+from monoize.pipeline.plan import Plan, check_model, planned, wants
+from monoize.pipeline.run import run
+from monoize.server.http import HttpRequest, json_answer, read_json
+from monoize.server.operations import incoming_of
+from monoize.server.state import State
+from monoize.sse import SseParser, serialized
+from monoize.urp import WireEvent
+
+__all__ = ["envelope"]
+
+_DEBUG_RAW = "debug_raw"  # in `extra`, for admins: the provider's own words beside ours
+_INLINE_MEDIA = "inline_media"  # in `extra`: small media in the answer itself
+_DONE = "[DONE]"
+
+
+async def envelope(request: HttpRequest, state: State) -> Answer:
+    _, wire = await read_json(request, state.kit.limits, state.kit.timeouts)
+    said = wire.get("request_id")
+    request_id = str(said) if isinstance(said, str | int) and said != "" else request.request_id
+    try:
+        return await _Handling(request, state, request_id).answer(read_envelope(wire))
+    except MonoizeError as error:
+        named = wire.get("operation")
+        return _failed(error, named if isinstance(named, str) else "", request_id)
+
+
+class _Handling:
+    """One envelope on its way."""
+
+    def __init__(self, request: HttpRequest, state: State, request_id: str) -> None:
+        self._request = request
+        self._kit: Kit = state.kit
+        self._request_id = request_id
+        self._owner = owner_of(request.caller)
+        self._trace = Trace()
+
+    async def answer(self, asked: CanonicalRequestEnvelope) -> Answer:
+        if asked.operation == "realtime_voice":
+            raise InvalidRequest(
+                "realtime voice is a WebSocket: open /v1/realtime with this key", param="operation"
+            )
+        does = operation(asked.operation)
+        incoming = incoming_of(self._request, asked.operation, asked.extra)
+        incoming = msgspec.structs.replace(incoming, enveloped=True)
+        incoming, ceiling, _ = own_fields_taken(incoming)
+        try:
+            plan = self._planned(asked, does, incoming)
+            media = await self._normalised(does, plan.payload)
+        except MonoizeError as error:
+            self._kit.admission.refused(incoming, error)
+            raise
+        if isinstance(does, UnaryOperation):
+            return await self._operated(asked, incoming, does, plan, media, ceiling)
+        return await self._chatted(asked, incoming, plan, media)
+
+    def _planned(
+        self, asked: CanonicalRequestEnvelope, does: Operation[Any], incoming: Incoming
+    ) -> Plan:
+        payload: Payload = read_payload(does.payload_type, asked.payload)
+        check_model(incoming, payload.model)
+        asks = wants(asked, self._kit, incoming.caller.key or "")
+        degrade = asked.policy.degradation == "allow"
+        return planned(does, payload, asks, self._kit, degrade=degrade)
+
+    # --- media ---
+
+    @property
+    def _desk(self) -> MediaDesk:
+        if self._kit.media is None:
+            raise NoMediaStore
+        return self._kit.media
+
+    async def _normalised(self, does: Operation[Any], payload: Payload) -> dict[str, MediaRef]:
+        return {
+            name: await self._desk.normalised(self._owner, ref, param=f"payload.{name}")
+            for name, ref in does.media(payload).items()
+        }
+
+    # --- operations that are one call ---
+
+    async def _operated(
+        self,
+        asked: CanonicalRequestEnvelope,
+        incoming: Incoming,
+        does: UnaryOperation[Any],
+        plan: Plan,
+        media: Mapping[str, MediaRef],
+        ceiling: Decimal | None,
+    ) -> Answer:
+        blobs: dict[str, Blob] = {
+            name: await self._desk.blob(self._owner, ref) for name, ref in media.items()
+        }
+        job = Job(
+            incoming=incoming,
+            operation=does,
+            payload=plan.payload,
+            media=blobs,
+            asks=plan.asks,
+            ceiling=ceiling,
+        )
+        seconds = None if asked.timeout_ms is None else asked.timeout_ms / 1000
+        started = self._kit.clock.monotonic()
+        done = await operated(job, self._kit, self._trace, seconds=seconds)
+        payload = await done.finished(
+            with_references(
+                done.made.result, self._owner, self._kit.media, inline=self._inline_bytes(asked)
+            )
+        )
+        reply = succeeded(
+            asked,
+            self._request_id,
+            payload,
+            backend_info(self._trace, self._kit.clock.monotonic() - started),
+            usage=usage_form(done.metered),
+            downgraded=plan.downgraded,
+            raw=self._raw(asked, done.made.raw),
+        )
+        return _sent(reply, HTTPStatus.OK, done.headers)
+
+    def _inline_bytes(self, asked: CanonicalRequestEnvelope) -> int:
+        wanted = asked.extra.get(_INLINE_MEDIA) is True
+        return self._kit.inline_bytes if wanted else 0
+
+    def _raw(self, asked: CanonicalRequestEnvelope, raw: bytes | None) -> Any:
+        """Gated: what a provider wrote may hold what the operator does not show to everybody (2.2)."""
+        if raw is None or asked.extra.get(_DEBUG_RAW) is not True:
+            return UNSET
+        if self._request.caller.role != "admin":
+            return UNSET
+        return wirejson.loads(raw)
+
+    # --- chat ---
+
+    async def _chatted(
+        self,
+        asked: CanonicalRequestEnvelope,
+        incoming: Incoming,
+        plan: Plan,
+        media: Mapping[str, MediaRef],
+    ) -> Answer:
+        wire = chat_wire(plan.payload, media)
+        incoming = msgspec.structs.replace(
+            incoming, wire=wire, raw=wirejson.dumps(wire), asks=plan.asks
+        )
+        started = self._kit.clock.monotonic()
+        seconds = None if asked.timeout_ms is None else asked.timeout_ms / 1000
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await run(incoming, self._kit, self._trace)
+        except TimeoutError:
+            raise DeadlinePassed(f"nobody answered within {asked.timeout_ms} ms") from None
+        backend = backend_info(self._trace, self._kit.clock.monotonic() - started)
+        if isinstance(answer.body, bytes):
+            payload = wirejson.loads(answer.body)
+            reply = succeeded(asked, self._request_id, payload, backend, downgraded=plan.downgraded)
+            return _sent(reply, HTTPStatus.OK, answer.headers)
+        first = succeeded(asked, self._request_id, None, backend, downgraded=plan.downgraded)
+        body = _Deltas(answer.body, first, self._kit.limits.event_bytes)
+        return msgspec.structs.replace(answer, body=body)
+
+
+class _Deltas:
+    """A chat stream inside envelopes: each chunk as `result.delta`, an error as `result.error`."""
+
+    def __init__(self, body: Body, like: CanonicalResponseEnvelope, event_limit: int) -> None:
+        self._body = body
+        self._like = like
+        self._parser = SseParser(event_limit)
+
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        async for chunk in self._body:
+            events = [*self._parser.feed(chunk)]
+            if not events:
+                yield b": keep-alive\n\n"
+            for event in events:
+                yield self._wrapped(event)
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+    def _wrapped(self, event: WireEvent) -> bytes:
+        if event.data == _DONE:
+            return serialized(event)
+        wire = wirejson.loads(event.data)
+        kind = "error" if isinstance(wire, dict) and "error" in wire else "delta"
+        result = {kind: wire["error"] if kind == "error" else wire}
+        envelope_ = msgspec.structs.replace(self._like, result=result)
+        return serialized(WireEvent(wirejson.dumps(msgspec.to_builtins(envelope_)).decode()))
+
+
+def _failed(error: MonoizeError, named: str, request_id: str) -> Answer:
+    body = CanonicalResponseEnvelope(
+        request_id=request_id,
+        operation=named,
+        result={"error": canonical_error(error, named)},
+    )
+    return _sent(body, error.http_status, error.headers)
+
+
+def _sent(reply: CanonicalResponseEnvelope, status: int, headers: Mapping[str, str]) -> Answer:
+    return json_answer(msgspec.to_builtins(reply), status, headers)
