@@ -118,7 +118,7 @@ class CanonicalResponseEnvelope(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_envelope(wire: Mapping[str, Any]) -> CanonicalRequestEnvelope:
     """Raises InvalidRequest with the path of the mistake. Top-level fields that nobody knows go to `extra`."""
-    if wire.get("version", VERSION) != VERSION:
+    if wire.get("version") not in (None, VERSION):
         raise InvalidRequest(
             f"this gateway speaks version {VERSION} of the envelope",
             param="version",

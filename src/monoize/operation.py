@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
@@ -31,6 +31,8 @@ __all__ = [
     "Operation",
     "Outgoing",
     "Payload",
+    "Sent",
+    "Tally",
     "UnaryOperation",
     "Units",
     "WireReply",
@@ -42,11 +44,20 @@ Json: TypeAlias = Mapping[str, Any]
 Fields: TypeAlias = tuple[tuple[str, str | Blob], ...]
 
 
+class Sent(msgspec.Struct, frozen=True, eq=False):
+    """A call of a vendor-shaped endpoint: what a provider of that vendor gets again."""
+
+    fields: Json  # of a form: each value a text, or the list of texts of a field that came more than once
+    files: tuple[tuple[str, str], ...] = ()  # name in the form, name among the media
+
+
 class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The backbone is typed; what only one vendor knows lies in `extra` and travels (section 4)."""
 
     model: str
     extra: dict[str, Any] = {}
+    # As its caller wrote it at a vendor-shaped endpoint; None: it came in an envelope, or was changed since.
+    sent: Sent | None = None
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +88,15 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     path: str
     body: Json | Multipart
     answers_in_bytes: bool = False  # sound, or lines of text: not one JSON object
+    dropped: tuple[str, ...] = ()  # fields of the caller that the provider has no place for
+
+
+class Tally:
+    """What a stream turned out to cost; complete when the stream has been read."""
+
+    def __init__(self, units: Units) -> None:
+        self.usage: Usage | None = None
+        self.units = units
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -89,6 +109,8 @@ class Made(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     raw: bytes | None = None
     content_type: str = "application/json"
     stream: Blob | None = None  # the reply as it comes: sound, or server-sent events
+    tally: Tally | None = None  # of a stream: its usage is not known before its end
+    dropped: tuple[str, ...] = ()  # fields of the caller that nobody looked at
 
 
 class WireReply(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -122,6 +144,7 @@ class Operation(ABC, Generic[P]):
 
     id: ClassVar[OperationId]
     payload_type: type[P]
+    advice: ClassVar[str] = ""  # for an operator whose gateway has nobody for it
 
     @abstractmethod
     def needs(self, payload: P) -> Needs:
@@ -140,6 +163,20 @@ class UnaryOperation(Operation[P]):
     """An operation that is one HTTP call; chat has the pipeline's protocols, realtime voice a socket."""
 
     dialects: Mapping[str, Adapter[P]]  # "openai", "gemini"
+
+    def parts(self, payload: P) -> tuple[P, ...]:
+        """The calls that the payload is: one, unless it was downgraded to several."""
+        return (payload,)
+
+    def joined(self, payload: P, made: Sequence[Made]) -> Made:
+        """What the calls of `parts` made, as if it had been one."""
+        del payload
+        return made[0]
+
+    async def measured(self, media: Mapping[str, Blob]) -> Mapping[str, float]:
+        """Amounts of `Needs` that only the media tell."""
+        del media
+        return {}
 
     @abstractmethod
     def expected(self, payload: P, media: Mapping[str, Blob]) -> tuple[Usage, Units]:

@@ -1,0 +1,1 @@
+"""One file per operation; what an operation is stands in `operation.py`."""
