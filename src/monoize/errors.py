@@ -215,6 +215,7 @@ class UpstreamUnreadable(UpstreamError):
 
 class UpstreamExhausted(UpstreamError):
     code = "upstream_exhausted"
+    retryable = True  # each of them may work again, or is well again soon
 
 
 class NoMediaStore(MonoizeError):

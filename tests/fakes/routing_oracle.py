@@ -20,6 +20,47 @@ DEFAULTS = {
     "probe_success_threshold": 1,
 }
 Spec = dict[str, Any]
+Seat = tuple[
+    Spec, Spec, "ChannelOracle", str
+]  # provider, channel, its health, the model's name there
+
+SIX = (
+    *("chat_completions", "embeddings", "image_generation"),
+    *("speech_to_text", "text_to_speech", "realtime_voice"),
+)
+# Of the features, only those that random requests ask for.
+USUAL: dict[str, Spec] = {
+    "chat_completion": {
+        "operations": SIX,
+        "features": ("supports_tools", "supports_batch", "supports_mask"),
+        "transports": ("http", "websocket"),
+    },
+    "gemini": {
+        "operations": ("chat_completions", "embeddings", "image_generation"),
+        "features": ("supports_tools", "supports_batch"),
+        "transports": ("http",),
+    },
+    "messages": {
+        "operations": ("chat_completions",),
+        "features": ("supports_tools",),
+        "transports": ("http",),
+    },
+}
+PLAIN: Spec = {  # what a request asks for if it does not say so
+    "operation": "chat_completions",
+    "operations": [],
+    "features": [],
+    "transports": ["http"],
+    "amounts": {},
+    "backend": None,
+    "allowed": None,
+    "denied": [],
+    "preferred": [],
+    "policy": None,
+    "default_policy": None,
+    "pool": False,
+    "sticky": "",
+}
 
 
 class ChannelOracle:
@@ -149,6 +190,61 @@ class AttemptOracle:
                 channel.rest_until = max(channel.rest_until, until)
 
 
+class TrafficOracle:
+    """Everything that policies may look at: who is on the way, who answered when, whose turn it was."""
+
+    def __init__(self) -> None:
+        self.on_the_way: list[tuple[str, str]] = []
+        self.heard: dict[tuple[str, str, str], list[float]] = {}  # moments of questions and answers
+        self.times: dict[tuple[str, str, str], list[float]] = {}  # seconds until answers began
+        self.purses: dict[tuple[str, str], int] = {}  # of round robin, by round and channel
+        self.preferences: set[tuple[str, str, str]] = set()  # key, chosen, and who was not
+
+    def average(self, way: tuple[str, str, str]) -> float | None:
+        average: float | None = None
+        for seconds in self.times.get(way, []):
+            average = seconds if average is None else average + 0.3 * (seconds - average)
+        return average
+
+    def busy(self, seat: Seat) -> float:
+        place = (seat[0]["id"], seat[1]["id"])
+        return self.on_the_way.count(place) / seat[1]["weight"]
+
+    def promise(self, seat: Seat, now: float) -> tuple[float, ...]:
+        way = (seat[0]["id"], seat[1]["id"], seat[3])
+        if not any(now - moment < 120 for moment in self.heard.get(way, [])):
+            return (0, self.busy(seat))
+        average = self.average(way)
+        return (2, self.busy(seat)) if average is None else (1, average)
+
+    def narrowed(self, policy: str, scope: str, seats: dict[str, Seat], now: float) -> list[str]:
+        """Those among whom the dice decide."""
+        if policy == "least_inflight":
+            ranks: dict[str, Any] = {key: self.busy(seat) for key, seat in seats.items()}
+        elif policy == "ewma_latency":
+            ranks = {key: self.promise(seat, now) for key, seat in seats.items()}
+        elif policy == "priority":
+            ranks = {key: -seat[1]["priority"] for key, seat in seats.items()}
+        elif policy == "round_robin":
+            return [self.next_in_turn(scope, seats)]
+        else:
+            return list(seats)
+        return [key for key in seats if ranks[key] == min(ranks.values())]
+
+    def next_in_turn(self, scope: str, seats: dict[str, Seat]) -> str:
+        for key, seat in seats.items():
+            self.purses[scope, key] = self.purses.get((scope, key), 0) + seat[1]["weight"]
+        richest = max(seats, key=lambda key: self.purses[scope, key])  # the first of equals
+        self.purses[scope, richest] -= sum(seat[1]["weight"] for seat in seats.values())
+        return richest
+
+    def prefers(self, sticky: str, chosen: str, others: list[str]) -> None:
+        """Whoever is chosen for a key before somebody is always chosen before them."""
+        for other in others:
+            assert (sticky, other, chosen) not in self.preferences, (sticky, chosen, other)
+            self.preferences.add((sticky, chosen, other))
+
+
 class WorldOracle:
     """All providers (plain dicts in order), the clock, and what is in flight."""
 
@@ -161,6 +257,7 @@ class WorldOracle:
         self.repeats = 0
         self.homes: dict[tuple[str, str], tuple[str, float]] = {}  # (provider, conversation)
         self.last_model: dict[str, str] = {}
+        self.traffic = TrafficOracle()
 
     def knobs(self, provider: Spec, channel: Spec) -> Spec:
         chosen = dict(DEFAULTS)
@@ -233,70 +330,150 @@ def row_of(provider: Spec, model: str) -> Spec | None:
     return None
 
 
+def abilities(provider: Spec, row: Spec | None) -> Spec:
+    found = {**USUAL[provider["type"]], "limits": {}}
+    for layer in (provider["capabilities"], None if row is None else row["capabilities"]):
+        for name, value in (layer or {}).items():
+            found[name] = {**found["limits"], **value} if name == "limits" else value
+    return found
+
+
+def is_fit(ask: Spec, provider: Spec, row: Spec | None) -> bool:
+    can, name = abilities(provider, row), provider["id"]
+    return (
+        all(one in can["operations"] for one in (ask["operation"], *ask["operations"]))
+        and all(feature in can["features"] for feature in ask["features"])
+        and all(transport in can["transports"] for transport in ask["transports"])
+        and all(amount <= can["limits"].get(k, amount) for k, amount in ask["amounts"].items())
+        and ask["backend"] in (None, name)
+        and (ask["allowed"] is None or name in ask["allowed"])
+        and name not in ask["denied"]
+    )
+
+
 class RequestOracle:
-    """Walks through the providers as the rules say; each step is (kind, those who may be asked now)."""
+    """Walks through the providers as the rules say; each step is (kind, those who may be asked now, how to choose)."""
 
     def __init__(
-        self, world: WorldOracle, model: str, ceiling: float | None, conversation: str
+        self,
+        world: WorldOracle,
+        model: str,
+        ceiling: float | None,
+        conversation: str,
+        ask: Spec | None = None,
     ) -> None:
         self.world = world
         self.model = model
         self.ceiling = ceiling
         self.conversation = conversation
+        self.ask = {**PLAIN, **(ask or {})}
         self.answer = ("", "")  # the channel that was asked, and what came of it
         self.steps = self._walk()
 
-    def allowed(self) -> tuple[str, dict[str, tuple[Spec, Spec, ChannelOracle]]] | None:
+    def allowed(self) -> tuple[str, dict[str, Seat], tuple[str, str] | None] | None:
         return next(self.steps, None)
 
-    def _walk(self) -> Iterator[tuple[str, dict[str, tuple[Spec, Spec, ChannelOracle]]]]:
-        world, anybody, closed = self.world, False, []
-        for provider in world.providers:
+    def sticky(self) -> str:
+        return self.ask["sticky"] or self.conversation
+
+    def passed_over(self) -> set[str]:
+        """Providers of whom nobody may be asked just now; looking is not using."""
+        before = dict(self.world.channels)
+        good = {p[0]["id"] for p in self._seats(self._offers()).values() if self._is_well(p)}
+        self.world.channels = before
+        return {provider["id"] for provider in self.world.providers} - good
+
+    def _is_well(self, seat: Seat) -> bool:
+        return seat[2].eligible(self.world.now)
+
+    def _offers(self) -> list[Spec]:
+        found = []
+        for provider in self.world.providers:
             row = row_of(provider, self.model)
-            if not provider["enabled"] or row is None:
+            if not provider["enabled"] or row is None or not is_fit(self.ask, provider, row):
                 continue
-            if self.ceiling is not None and row["multiplier"] > self.ceiling:
-                continue
-            name = row["redirect"] or self.model
-            usable = {
-                f"{provider['id']}/{c['id']}": (provider, c, world.channel(provider, c, name))
-                for c in provider["channels"]
-                if c["enabled"] and c["weight"] > 0
-            }
-            left = {k: seat for k, seat in usable.items() if seat[2].eligible(world.now)}
+            if self.ceiling is None or row["multiplier"] <= self.ceiling:
+                found.append(provider)
+        return found
+
+    def _groups(self) -> list[list[Spec]]:
+        offers, pool = self._offers(), self.ask["pool"]
+        likes = self.ask["preferred"]
+        if self.ask["operation"] == "chat_completions" and not pool:
+            likes = []
+        first = [p for name in dict.fromkeys(likes) for p in offers if p["id"] == name]
+        others = [p for p in offers if p not in first]
+        if pool:
+            first = [p for p in offers if p in first]
+            return [group for group in (first, others) if group]
+        return [[provider] for provider in first + others]
+
+    def _seats(self, providers: list[Spec]) -> dict[str, Seat]:
+        found = {}
+        for provider in providers:
+            name = (row_of(provider, self.model) or {})["redirect"] or self.model
+            for c in provider["channels"]:
+                if c["enabled"] and c["weight"] > 0:
+                    known = self.world.channel(provider, c, name)
+                    found[f"{provider['id']}/{c['id']}"] = (provider, c, known, name)
+        return found
+
+    def _how(self, group: list[Spec]) -> tuple[str, str]:
+        """Policy, and whose round it is."""
+        own = None if self.ask["pool"] else group[0]["policy"]
+        policy = self.ask["policy"] or own or self.ask["default_policy"] or "weighted_random"
+        scope = f"{self.ask['operation']} {self.model}" if self.ask["pool"] else group[0]["id"]
+        return policy, scope
+
+    def _walk(self) -> Iterator[tuple[str, dict[str, Seat], tuple[str, str] | None]]:
+        world, anybody, closed = self.world, False, []
+        for group in self._groups():
+            usable = self._seats(group)
+            left = {k: seat for k, seat in usable.items() if self._is_well(seat)}
             closed += [(k, seat) for k, seat in usable.items() if k not in left]
-            tries = len(left)
-            if provider["max_retries"] != -1:
-                tries = min(tries, provider["max_retries"] + 1)
-            home = f"{provider['id']}/{world.home(provider, self.conversation)}"
+            tries = {p["id"]: 1 + p["max_retries"] for p in group}
+            tries = {name: count or len(usable) for name, count in tries.items()}  # -1: all
+            homes = [f"{p['id']}/{world.home(p, self.conversation)}" for p in group]
             failing: list[str] = []
-            skipped = False
-            while tries > 0 and not skipped:
-                ready = {k: seat for k, seat in left.items() if seat[2].eligible(world.now)}
+            skipped: list[Spec] = []
+            while True:
+                ready = {
+                    k: seat
+                    for k, seat in left.items()
+                    if self._is_well(seat) and tries[seat[0]["id"]] and seat[0] not in skipped
+                }
                 if not ready:
                     break
-                yield "first", ({home: ready[home]} if home in ready else ready)
+                home = [key for key in ready if key in homes]
+                if home:
+                    yield "first", {home[0]: ready[home[0]]}, None
+                else:
+                    yield "first", ready, self._how(group)
                 asked, what = self.answer
+                provider = left.pop(asked)[0]
+                tries[provider["id"]] -= 1
                 anybody = anybody or what != "skip"  # a provider that cannot carry it was not asked
                 if what == "final":
                     return
-                skipped = what == "skip"
-                if skipped:
+                if what == "skip":
+                    skipped.append(provider)
                     closed = [entry for entry in closed if entry[1][0] is not provider]
                 if what == "failure":
                     failing.append(asked)
-                del left[asked]
-                tries -= 1
-            for _ in range(provider["channel_retries"]):
+            for number in range(1, 1 + max(p["channel_retries"] for p in group)):
                 again, failing = failing, []
                 for key in again:
-                    if skipped or not usable[key][2].eligible(world.now) or not world.may_repeat():
+                    provider = usable[key][0]
+                    if provider in skipped or provider["channel_retries"] < number:
                         continue
-                    yield "repeat", {key: usable[key]}
+                    if not self._is_well(usable[key]) or not world.may_repeat():
+                        continue
+                    yield "repeat", {key: usable[key]}, None
                     _, what = self.answer
                     if what == "final":
                         return
-                    skipped = what == "skip"
+                    if what == "skip":
+                        skipped.append(provider)
                     if what == "failure":
                         failing.append(key)
         while not anybody:
@@ -304,6 +481,6 @@ class RequestOracle:
             if not free:
                 return
             first = min(free, key=lambda entry: entry[1][2].free_at(world.now))
-            yield "last_resort", dict([first])
+            yield "last_resort", dict([first]), None
             anybody = self.answer[1] != "skip"
             closed = [entry for entry in closed if entry[1][0] is not first[1][0]]

@@ -18,9 +18,11 @@ from monoize.routing.breaker import Health, Outcome
 from monoize.routing.budget import RetryBudget
 from monoize.routing.catalog import Catalog
 from monoize.routing.health import HealthBoard
+from monoize.routing.policy import LoadBoard
+from monoize.routing.survey import explained
 from monoize.routing.verdict import Verdict
 from monoize.routing.waterfall import Wanted, Waterfall
-from monoize.settings import AffinitySettings, HealthSettings, ProviderSettings
+from monoize.settings import AffinitySettings, HealthSettings, PolicySettings, ProviderSettings
 
 pytestmark = pytest.mark.soak
 
@@ -28,6 +30,10 @@ HISTORIES = 10_000 if os.environ.get("MONOIZE_SOAK") == "1" else 1_000
 BATCHES = 20
 STEPS = 90
 MODELS = ("a", "b", "bee")
+POLICIES = (
+    *("weighted_random", "round_robin", "least_inflight", "ewma_latency"),
+    *("consistent_hash", "priority", "hedged"),
+)
 ENDS = ("success", *("failure",) * 3, "rate_limited", "neutral", "final", "skip", "left")
 SKIPPED = Verdict(advances=True, outcome=Outcome.NEUTRAL, skips_provider=True)
 
@@ -63,15 +69,57 @@ def random_health(rng: random.Random, often: float) -> dict[str, Any]:
     return {name: rng.choice(c) for name, c in choices.items() if rng.random() < often}
 
 
+def random_capabilities(rng: random.Random, often: float) -> dict[str, Any]:
+    choices: dict[str, Any] = {
+        "operations": (["chat_completions"], ["embeddings"], ["chat_completions", "embeddings"]),
+        "features": ([], ["supports_tools"], ["supports_tools", "supports_batch"]),
+        "transports": (["http"], ["http", "websocket"]),
+        "limits": ({"max_chars": 10}, {"max_chars": 20}, {"max_images": 1}),
+    }
+    return {name: rng.choice(c) for name, c in choices.items() if rng.random() < often}
+
+
+def random_ask(rng: random.Random) -> dict[str, Any]:
+    """What spec 4 lets a request ask for; half of all requests are plain chat."""
+    if rng.random() < 0.5:
+        return {}
+    others = ("p0", "p1", "p2", "p9")
+    choices: dict[str, Any] = {
+        "operation": ("chat_completions", "embeddings", "embeddings", "text_to_speech"),
+        "operations": (["chat_completions"], ["embeddings", "chat_completions"]),
+        "features": (["supports_tools"], ["supports_batch"], ["supports_tools", "supports_mask"]),
+        "transports": ([], ["http"], ["websocket", "http"]),
+        "amounts": ({"max_chars": 10}, {"max_chars": 11}, {"max_chars": 21, "max_images": 1}),
+        "backend": others,
+        "allowed": (["p0", "p1"], ["p1", "p9"], []),
+        "denied": (["p0"], ["p1", "p2"]),
+    }
+    ask = {name: rng.choice(c) for name, c in choices.items() if rng.random() < 0.07}
+    if rng.random() < 0.6:
+        ask["operation"] = "embeddings"
+    if rng.random() < 0.3:
+        ask["preferred"] = rng.choices(others, k=rng.randint(1, 3))
+    for name in ("policy", "default_policy"):
+        if rng.random() < 0.3:
+            ask[name] = rng.choice(POLICIES)
+    ask["pool"] = rng.random() < 0.6
+    ask["sticky"] = rng.choice(("", "session-1", "session-2"))
+    return ask
+
+
 def random_provider(rng: random.Random, number: int) -> dict[str, Any]:
     names = dict.fromkeys(rng.choices(("a", "b", "b*", "*"), k=rng.randint(2, 4)))
     return {
         "id": f"p{number}",
+        "type": rng.choice(("chat_completion", "chat_completion", "gemini", "messages")),
+        "capabilities": random_capabilities(rng, 0.05),
+        "policy": rng.choice((None, None, *POLICIES)),
         "enabled": rng.random() < 0.9,
         "models": {
             name: {
                 "redirect": rng.choice((None, None, "up", "other")),
                 "multiplier": rng.choice((0.5, 1, 1.5, 2)),
+                "capabilities": rng.choice((None, None, random_capabilities(rng, 0.1))),
             }
             for name in names
         },
@@ -80,6 +128,7 @@ def random_provider(rng: random.Random, number: int) -> dict[str, Any]:
                 "id": f"c{index}",
                 "enabled": rng.random() < 0.85,
                 "weight": rng.choice((0, 1, 1, 1, 2, 7)),
+                "priority": rng.choice((0, 0, 1, -1)),
                 "health": random_health(rng, 0.15),
             }
             for index in range(rng.randint(1, 4))
@@ -95,8 +144,21 @@ def as_settings(spec: dict[str, Any]) -> ProviderSettings:
     idle = spec["affinity"]
     affinity = None if idle is None else AffinitySettings(idle_seconds=idle)
     fields = {name: value for name, value in spec.items() if name != "affinity"}
-    plain = msgspec.convert({**fields, "type": "chat_completion"}, ProviderSettings)
+    plain = msgspec.convert(fields, ProviderSettings)
     return msgspec.structs.replace(plain, affinity=affinity)
+
+
+def as_wanted(ask: dict[str, Any], **fields: Any) -> Wanted:
+    sets = {
+        n: frozenset(ask[n])
+        for n in ("operations", "features", "transports", "allowed", "denied")
+        if n in ask
+    }
+    policies = {
+        name: PolicySettings(name=ask[name]) for name in ("policy", "default_policy") if name in ask
+    }
+    preferred = {"preferred": tuple(ask["preferred"])} if "preferred" in ask else {}
+    return Wanted(**{**ask, **sets, **policies, **preferred, **fields})
 
 
 # --- one history ---------------------------------------------------------------------------------
@@ -115,6 +177,9 @@ class Flight:
         self.attempt: AttemptOracle | None = None
         self.answered = False  # no other channel any more, the stream still runs
         self.holds_repeat = False
+        self.way: Any = None  # None: a probe, which is no traffic
+        self.asked_at = 0.0
+        self.is_timed = False
 
 
 class History:
@@ -134,6 +199,7 @@ class History:
         self.board = HealthBoard(msgspec.convert(global_health, HealthSettings))
         self.budget = RetryBudget()
         self.affinity = Affinity()
+        self.load = LoadBoard()
         self.dice = SeededDice(rng)
         self.waiting: list[Flight] = []
         self.running: list[Flight] = []
@@ -157,15 +223,20 @@ class History:
         model = self.rng.choice(MODELS)
         ceiling = self.rng.choice((None, None, 1, 1.5))
         talk = self.rng.choice(("x", "y", "z"))
-        wanted = Wanted(
+        ask = random_ask(self.rng)
+        wanted = as_wanted(
+            ask,
             model=model,
             ceiling=None if ceiling is None else Decimal(str(ceiling)),
             conversation=lambda: talk,
         )
         flight.waterfall = Waterfall(
-            wanted, self.catalog, self.board, self.budget, self.affinity, self.dice
+            wanted, self.catalog, self.board, self.budget, self.affinity, self.dice, self.load
         )
-        flight.request = RequestOracle(self.world, model, ceiling, talk)
+        flight.request = RequestOracle(self.world, model, ceiling, talk, ask)
+        found = explained(wanted, self.catalog, self.board, self.world.now)
+        assert set(found.objections) == flight.request.passed_over()
+        assert found.candidates_checked == tuple(provider.id for provider in self.providers)
         self.world.requests += 1
         self.waiting.append(flight)
         self.step_on(flight)
@@ -187,26 +258,67 @@ class History:
             self.seen["nobody left"] += 1
             self.land(flight)
             return
-        kind, seats = expected
+        kind, seats, how = expected
         self.seen[kind] += 1
         key = f"{turn.candidate.provider.id}/{turn.candidate.channel.id}"
-        assert key == self.drawn(seats)
+        self.assert_chosen(key, seats, how, flight.request)
         assert (turn.repeat, turn.last_resort) == (kind == "repeat", kind == "last_resort")
+        assert (turn.hedge is not None) == self.is_hedged(flight.request, seats[key], kind)
         flight.key, flight.seat, flight.turn, flight.permit = key, seats[key], turn, turn.permit
         flight.attempt = AttemptOracle(
             seats[key][2], self.world.now, last_resort=kind == "last_resort"
         )
+        self.board_flight(flight)
         if kind == "repeat":
             self.world.repeats += 1
             flight.holds_repeat = True
         self.running.append(flight)
+
+    @staticmethod
+    def is_hedged(request: RequestOracle, seat: Any, kind: str) -> bool:
+        return kind == "first" and request._how([seat[0]])[0] == "hedged"
+
+    def assert_chosen(
+        self, key: str, seats: dict[str, Any], how: tuple[str, str] | None, request: RequestOracle
+    ) -> None:
+        policy, scope = how or ("", "")
+        traffic = self.world.traffic
+        if len(seats) > 1:
+            self.seen[policy] += 1
+            self.seen["pool"] += (
+                request.ask["pool"] and len({s[0]["id"] for s in seats.values()}) > 1
+            )
+        if policy == "consistent_hash" and len(seats) > 1:
+            assert self.dice.rolled == []
+            traffic.prefers(request.sticky(), key, [other for other in seats if other != key])
+            return
+        among = (
+            traffic.narrowed(policy, scope, seats, self.world.now) if len(seats) > 1 else [*seats]
+        )
+        assert key == self.drawn({name: seats[name] for name in among})
+
+    def board_flight(self, flight: Flight) -> None:
+        provider, channel, _, model = flight.seat
+        flight.way = (provider["id"], channel["id"], model)
+        flight.asked_at = self.world.now
+        flight.is_timed = False
+        self.world.traffic.on_the_way.append(flight.way[:2])
+        self.world.traffic.heard.setdefault(flight.way, []).append(self.world.now)
+
+    def note_answer(self, flight: Flight) -> None:
+        """The first sign of an answer is the one that is timed."""
+        if flight.way is not None and not flight.is_timed:
+            flight.is_timed = True
+            traffic, now = self.world.traffic, self.world.now
+            traffic.times.setdefault(flight.way, []).append(now - flight.asked_at)
+            traffic.heard[flight.way].append(now)
 
     def drawn(self, seats: dict[str, Any]) -> str:
         """The one on whom the dice fell; one alone is not rolled for."""
         if len(seats) == 1:
             assert self.dice.rolled == []
             return next(iter(seats))
-        lots = [key for key, (_, channel, _) in seats.items() for _ in range(channel["weight"])]
+        lots = [key for key, seat in seats.items() for _ in range(seat[1]["weight"])]
         (roll,) = self.dice.rolled
         return lots[int(roll * len(lots))]
 
@@ -216,12 +328,13 @@ class History:
             flight.permit.began(self.world.now)
             assert flight.attempt is not None
             flight.attempt.began()
+            self.note_answer(flight)
             if not flight.answered and flight.waterfall is not None:
                 self.answer(flight)
 
     def answer(self, flight: Flight) -> None:
         flight.waterfall.succeeded(flight.turn, self.world.now)
-        provider, channel, _ = flight.seat
+        provider, channel, *_ = flight.seat
         self.world.succeeded(provider, channel, flight.request.model, flight.request.conversation)
         flight.answered = True
 
@@ -236,6 +349,10 @@ class History:
         wish = rng.choice((None, None, None, 0.0, 2.0, 7.5, 40.0))
         flight.permit.settle(Outcome(outcome), self.world.now, wish)
         flight.attempt.settle(outcome, self.world.now, wish)
+        if outcome == "success":
+            self.note_answer(flight)
+        if flight.way is not None:
+            self.world.traffic.on_the_way.remove(flight.way[:2])
         if rng.random() < 0.2:  # a second word about the same attempt is not heard
             flight.permit.settle(rng.choice(list(Outcome)), self.world.now, 5.0)
         self.running.remove(flight)
@@ -298,6 +415,7 @@ class History:
             if flight.waterfall is not None:
                 self.land(flight)
         assert (self.budget.requests, self.budget.repeats) == (0, 0)
+        assert self.load._in_flight == {}
         self.world.now += 10_000
         self.compare_channels()
         for (pid, cid, _), known in self.world.channels.items():
@@ -308,6 +426,8 @@ class History:
     def compare(self) -> None:
         assert self.budget.requests == self.world.requests
         assert self.budget.repeats == self.world.repeats
+        on_the_way = Counter(self.world.traffic.on_the_way)
+        assert self.load._in_flight == on_the_way
         self.compare_channels()
 
     def compare_channels(self) -> None:
@@ -340,7 +460,7 @@ class History:
 
 @pytest.mark.spec("ROUT-1", "ROUT-2", "ROUT-3", "ROUT-4", "ROUT-5", "ROUT-6", "ROUT-7")
 @pytest.mark.spec("HEALTH-1", "HEALTH-1a", "HEALTH-1b", "HEALTH-1c", "HEALTH-2", "HEALTH-3")
-@pytest.mark.spec("D9", "D11", "D12")
+@pytest.mark.spec("D9", "D11", "D12", "D27", "S4-2.1", "S4-2.3")
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_every_decision_is_one_that_the_rules_allow(batch):
     each = HISTORIES // BATCHES
@@ -354,9 +474,18 @@ def test_every_decision_is_one_that_the_rules_allow(batch):
 def test_the_histories_visit_what_matters():
     """Random tests prove nothing about states that they never reach."""
     seen: Counter[str] = Counter()
-    for seed in range(100):
+    for seed in range(200):
         history = History(seed)
         history.run()
         seen += history.seen
-    for what in ("first", "repeat", "last_resort", "nobody left", "probe", *Health):
+    for what in (
+        "first",
+        "repeat",
+        "last_resort",
+        "nobody left",
+        "probe",
+        *Health,
+        *POLICIES,
+        "pool",
+    ):
         assert seen[what] >= 50, seen

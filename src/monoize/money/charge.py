@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import msgspec
 
 from monoize.money.classes import INPUT_CLASSES, TokenClass, split
 from monoize.money.rates import EXACT, Rates
-from monoize.money.units import UnitClass, Units
+from monoize.money.units import PER_UNIT, UnitClass, Units
 from monoize.urp import Usage
 
 __all__ = ["MOST_NANO", "NO_UNITS", "Charge", "Item", "UnitItem", "charge", "whole_nano"]
@@ -18,6 +18,7 @@ __all__ = ["MOST_NANO", "NO_UNITS", "Charge", "Item", "UnitItem", "charge", "who
 MOST_NANO = 10**15
 
 NO_UNITS = Units()
+_SHOWN = Context(prec=28)
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,8 +31,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 class UnitItem(msgspec.Struct, frozen=True, kw_only=True):
     name: UnitClass
     count: Decimal
-    rate: Decimal  # nano-USD for one
-    nano: Decimal
+    rate: Decimal  # nano-USD for as many as vendors quote (PER_UNIT)
+    nano: Decimal  # before the multiplier, to be looked at: seconds are no decimal fraction of a minute
 
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +49,13 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True):
             for i in self.items
         ]
         items += [
-            {"class": u.name, "count": f"{u.count:f}", "rate": f"{u.rate:f}", "nano": f"{u.nano:f}"}
+            {
+                "class": u.name,
+                "count": f"{u.count:f}",
+                "rate": f"{u.rate:f}",
+                "per": str(PER_UNIT[u.name].units),
+                "nano": f"{u.nano:f}",
+            }
             for u in self.units
         ]
         detail: dict[str, Any] = {"items": items, "multiplier": f"{self.multiplier:f}"}
@@ -66,20 +73,22 @@ def charge(
         if tokens
         for rate in (valid.rate(name),)
     )
-    counted = tuple(
-        UnitItem(name=unit, count=count, rate=each, nano=EXACT.multiply(count, each))
-        for unit, count in units.counts().items()
-        for each in (rates.unit_rate(unit),)
-    )
     total = Decimal(0)
-    for nano in (*(item.nano for item in items), *(item.nano for item in counted)):
-        total = EXACT.add(total, nano)
+    for item in items:
+        total = EXACT.add(total, item.nano)
     exact = EXACT.multiply(total, multiplier)
+    counted: list[UnitItem] = []
+    for unit, count in units.counts().items():
+        rate, per = rates.unit_rate(unit), PER_UNIT[unit].units
+        quoted = EXACT.multiply(count, rate)
+        counted.append(UnitItem(name=unit, count=count, rate=rate, nano=_SHOWN.divide(quoted, per)))
+        # Divided last: 60 x (1/60) of a minute's price is that price, to the nano.
+        exact = EXACT.add(exact, EXACT.divide(EXACT.multiply(quoted, multiplier), per))
     amount = whole_nano(exact)
     return Charge(
         amount=amount,
         items=items,
-        units=counted,
+        units=tuple(counted),
         multiplier=multiplier,
         capped=exact > MOST_NANO,
     )

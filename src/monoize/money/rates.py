@@ -33,7 +33,11 @@ _SAME_AS: Mapping[TokenClass, TokenClass] = {
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """Nano-USD per token; None: not priced apart. Of the units beside tokens the same, and None: free."""
+    """Nano-USD per token; None: not priced apart.
+
+    What is sold by the piece costs so many nano-USD for what vendors quote, a minute or a million letters (PER_UNIT);
+    for one second it would be no decimal fraction. None: free.
+    """
 
     input: Decimal
     output: Decimal
@@ -117,8 +121,7 @@ def rates_form(rates: Rates) -> dict[str, Any]:
     for name in UNIT_CLASSES:
         per, own = PER_UNIT[name], getattr(rates, name)
         if own is not None:
-            usd = EXACT.scaleb(EXACT.multiply(own, per.units), -9)
-            form[per.name] = f"{EXACT.normalize(usd):f}"
+            form[per.name] = f"{EXACT.normalize(EXACT.scaleb(own, -9)):f}"
     lower, tiers = rates, []
     for tier in rates.tiers:
         tiers.append({"above": tier.above, **_shown(tier.rates, lower)})
@@ -169,8 +172,7 @@ def _unit_rates(fields: Mapping[str, Any]) -> dict[str, Any]:
     for name in UNIT_CLASSES:
         per = PER_UNIT[name]
         if fields.get(per.name) is not None:
-            usd = _usd(fields[per.name], per.name)
-            found[name] = EXACT.divide(EXACT.scaleb(usd, 9), per.units)
+            found[name] = EXACT.scaleb(_usd(fields[per.name], per.name), 9)
     return found
 
 

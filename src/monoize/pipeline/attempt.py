@@ -42,7 +42,6 @@ __all__ = ["Attempt", "encoded_for", "provider_protocol"]
 
 _STATUS_OF_A_HIDDEN_ERROR = 502  # an error inside a 200
 _NOTHING = object()
-_REFERENCE = b"smsfile:"
 
 
 def provider_protocol(candidate: Candidate) -> Protocol:
@@ -61,6 +60,7 @@ class Attempt:
         self.trace = trace
         self.protocol = provider_protocol(candidate)
         self.request = call.request
+        self._sent = call.sent  # with its media, where losses are to be told apart
         self._rules = kit.provider_rules.get(candidate.provider.id, ())
         # Made anew for every attempt: no state of an earlier one is left in them (T17).
         self.provider_chain = self._chain(self._rules)
@@ -120,10 +120,13 @@ class Attempt:
 
     async def resolve_media(self) -> None:
         """Stored files become bytes, and addresses where the provider takes only those (D30)."""
-        desk = self.kit.media
-        if desk is not None and (desk.fetches or _REFERENCE in self.call.incoming.raw):
-            owner = owner_of(self.call.incoming.caller)
-            self.request = await resolved(self.request, owner, desk, self.protocol.id)
+        desk, target, known = self.kit.media, self.protocol.id, self.trace.media
+        if desk is None:
+            return
+        owner = owner_of(self.call.incoming.caller)
+        self.request = await resolved(self.request, owner, desk, target, known)
+        if self.call.strict:
+            self._sent = await resolved(self._sent, owner, desk, target, known)
 
     def encoded(self) -> WireRequest:
         """The request in the provider's protocol, made once; its losses are in the trace."""
@@ -139,7 +142,7 @@ class Attempt:
     def _own_losses(self) -> tuple[str, ...]:
         """What the caller's own words lose; what only rules have added is not the caller's affair."""
         losses, caller = Losses(), self.call.incoming.protocol
-        encoded_for(self.protocol, caller, renamed(self.call.sent, self.request.model), losses)
+        encoded_for(self.protocol, caller, renamed(self._sent, self.request.model), losses)
         return (*self.call.left_out, *losses.dropped)
 
     def count_request(self) -> WireRequest | None:

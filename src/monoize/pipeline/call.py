@@ -11,6 +11,7 @@ from typing import Protocol as Interface
 import msgspec
 
 from monoize.account import KeyPolicy, Role
+from monoize.media.resolve import Known
 from monoize.money.estimate import input_bound, output_bound, reserved
 from monoize.money.meter import Meter, Metered
 from monoize.money.rates import Rates
@@ -92,6 +93,11 @@ class Errand(Interface):
     @property
     def effort(self) -> str | None: ...
 
+    @property
+    def asks(self) -> Wanted | None:
+        """What was asked for beside the model; None: nothing in particular."""
+        ...
+
     def wanted(self) -> Wanted: ...
 
     def reserved(self, rates: Rates, multiplier: Decimal, output_cap: int) -> int:
@@ -141,6 +147,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             incoming.asks, model=self.model, ceiling=self.ceiling, conversation=asked
         )
+
+    @property
+    def asks(self) -> Wanted | None:
+        return self.incoming.asks
 
     @property
     def service_tier(self) -> str | None:
@@ -194,6 +204,7 @@ class Trace(msgspec.Struct, kw_only=True):
     legs: list[HedgedLeg] = []  # beside the one that answered
     first_byte: float | None = None  # monotonic seconds, when a provider began to answer
     observe: Observer | None = None  # sees what each request rule does (dry run)
+    media: Known = {}  # read for an earlier attempt, so that nothing is read twice
 
 
 class Body(Interface):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,12 +18,16 @@ from monoize.envelope import (
     RequirementsSummary,
 )
 from monoize.errors import (
+    BudgetExceeded,
     CallerError,
     DeadlinePassed,
+    Forbidden,
+    ModelNotFound,
     MonoizeError,
     NoBackend,
     NoMediaStore,
     RateLimited,
+    Unauthorized,
     UpstreamTimeout,
 )
 from monoize.media.blob import Blob
@@ -34,17 +39,23 @@ from monoize.pipeline.call import Trace
 __all__ = ["backend_info", "canonical_error", "succeeded", "usage_form", "with_references"]
 
 _TOO_MANY = 429
-# D27: the spec's words where it has one; for the rest our own code in the same form.
-_CODES = {
+_NOBODY = {
     "no_candidate_backend": "NoCandidateBackend",
     "missing_capabilities": "MissingCapabilities",
     "backend_not_enabled": "BackendNotEnabled",
-    "model_not_found": "NoCandidateBackend",
-    "unauthorized": "Unauthorized",
-    "forbidden": "Forbidden",
-    "budget_exceeded": "BudgetExceeded",
-    "insufficient_balance": "BudgetExceeded",
 }
+# D27: the spec's words where it has one; for the rest our own in the same form. By kind and not by code: a
+# provider's own refusal may have any code, and is the backend's error whatever it says.
+_CODES: tuple[tuple[type[MonoizeError], str], ...] = (
+    (ModelNotFound, "NoCandidateBackend"),
+    (RateLimited, "RateLimited"),
+    (Unauthorized, "Unauthorized"),
+    (Forbidden, "Forbidden"),
+    (BudgetExceeded, "BudgetExceeded"),
+    (DeadlinePassed, "Timeout"),
+    (UpstreamTimeout, "Timeout"),
+    (CallerError, "InvalidRequest"),
+)
 
 
 def canonical_error(error: MonoizeError, operation: str) -> CanonicalError:
@@ -68,13 +79,11 @@ def canonical_error(error: MonoizeError, operation: str) -> CanonicalError:
 
 
 def _code(error: MonoizeError) -> str:
-    if error.error_code in _CODES:
-        return _CODES[error.error_code]
-    if isinstance(error, RateLimited) or error.http_status == _TOO_MANY:
+    if isinstance(error, NoBackend):
+        return _NOBODY[error.error_code]
+    if error.http_status == _TOO_MANY:
         return "RateLimited"
-    if isinstance(error, DeadlinePassed | UpstreamTimeout):
-        return "Timeout"
-    return "InvalidRequest" if isinstance(error, CallerError) else "BackendError"
+    return next((code for kind, code in _CODES if isinstance(error, kind)), "BackendError")
 
 
 def backend_info(trace: Trace, seconds: float) -> BackendInfo | msgspec.UnsetType:
@@ -122,12 +131,13 @@ def usage_form(metered: Metered) -> dict[str, Any]:
 async def with_references(value: Any, owner: str, desk: MediaDesk | None, *, inline: int) -> Any:
     """Every blob of a result as a MediaRef; up to `inline` bytes of it in the answer itself (3.2)."""
     if isinstance(value, Blob):
-        if inline and value.size is not None and value.size <= inline:
-            data = base64.b64encode(await value.read(inline)).decode("ascii")
+        found = await _small(value, inline) if inline else value
+        if isinstance(found, bytes):
+            data = base64.b64encode(found).decode("ascii")
             return msgspec.to_builtins(InlineBase64(mime=value.mime, data=data))
         if desk is None:
             raise NoMediaStore
-        return msgspec.to_builtins(await desk.kept(owner, value))
+        return msgspec.to_builtins(await desk.kept(owner, found))
     if isinstance(value, Mapping):
         return {
             name: await with_references(item, owner, desk, inline=inline)
@@ -136,3 +146,27 @@ async def with_references(value: Any, owner: str, desk: MediaDesk | None, *, inl
     if isinstance(value, list | tuple):
         return [await with_references(item, owner, desk, inline=inline) for item in value]
     return value
+
+
+async def _small(blob: Blob, limit: int) -> bytes | Blob:
+    """All of it, where that is not more than `limit`. A provider's sound comes without a length, and is read once."""
+    if blob.size is not None and blob.size > limit:
+        return blob
+    chunks, seen, size = blob.chunks(), list[bytes](), 0
+    async for chunk in chunks:
+        seen.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            return msgspec.structs.replace(blob, chunks=partial(_continued, seen, chunks))
+    return b"".join(seen)
+
+
+async def _continued(seen: list[bytes], rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    try:
+        for chunk in seen:
+            yield chunk
+        async for chunk in rest:
+            yield chunk
+    finally:
+        if isinstance(rest, AsyncGenerator):
+            await rest.aclose()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -12,22 +11,18 @@ from typing_extensions import override
 
 from monoize import limiter as limits
 from monoize.clock import Clock
-from monoize.errors import Forbidden, MonoizeError
+from monoize.errors import MonoizeError
 from monoize.limiter import Grant, Limiter
-from monoize.money.book import PriceBook, Priced
-from monoize.money.charge import Charge, charge
 from monoize.money.meter import Metered
 from monoize.pipeline.admission import Admission, Ending, Ticket
 from monoize.pipeline.call import Errand, Incoming, Trace
 from monoize.pipeline.log_rows import (
     ANONYMOUS,
     caller_columns,
-    charge_detail,
     error_columns,
     usage_columns,
 )
-from monoize.routing.catalog import Catalog, channels_of, upstream_name
-from monoize.settings import ModelSettings, ProviderSettings
+from monoize.pipeline.tariff import Bill, Tariff
 from monoize.store.capture_writer import CaptureWriter
 from monoize.store.journal import Closing, Journal, Opening
 from monoize.telemetry.requests import Finished, RequestCounts
@@ -50,7 +45,7 @@ class Captures(msgspec.Struct, frozen=True):
 
 
 class Desk(msgspec.Struct, frozen=True, kw_only=True):
-    """What admission stands on. Catalog and prices are those of one configuration; the others outlive it."""
+    """What admission stands on. The tariff is that of one configuration; the others outlive it."""
 
     clock: Clock
     journal: Journal
@@ -58,9 +53,7 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     counts: RequestCounts
     tracer: Tracer = SILENT
     captures: Captures | None = None
-    catalog: Catalog
-    book: PriceBook
-    output_cap: int  # tokens that are reserved for an answer at most
+    tariff: Tariff
 
 
 class LedgerAdmission(Admission):
@@ -69,7 +62,7 @@ class LedgerAdmission(Admission):
 
     @override
     async def admit(self, call: Errand, trace: Trace) -> Ticket:
-        amount = self._amount(call)
+        amount = self.desk.tariff.reserved(call)
         grant = await self._granted(call)
         try:
             await self.desk.journal.open(self._opening(call, amount))
@@ -96,59 +89,13 @@ class LedgerAdmission(Admission):
     async def _granted(self, call: Errand) -> Grant:
         policy, tokens = call.incoming.caller.policy, 0
         if policy.tokens_per_minute is not None:  # weighing costs time
-            tokens = call.token_bound(self.desk.output_cap)
+            tokens = call.token_bound(self.desk.tariff.output_cap)
         return await self.desk.limiter.take(
             call.incoming.caller.key or ANONYMOUS,
             requests_per_minute=policy.requests_per_minute,
             tokens_per_minute=policy.tokens_per_minute,
             tokens=tokens,
             now=self.desk.clock.now(),
-        )
-
-    # --- prices ---
-
-    def _amount(self, call: Errand) -> int:
-        """The most that any provider that may be asked would cost; unpriced ones only for keys without a budget (D16)."""
-        caller, most = call.incoming.caller, 0
-        for provider, row in self.desk.catalog.offers(call.model):
-            multiplier = row.exact_multiplier()
-            if call.ceiling is not None and multiplier > call.ceiling:
-                continue
-            priced = self.price(call, provider, row)
-            if priced is None and (caller.policy.budgets or caller.prepaid):
-                raise Forbidden(
-                    f"the model {call.requested_model!r} has no price at {provider.id}, and this key has a budget",
-                    param="model",
-                    code="model_not_priced",
-                )
-            if priced is not None:
-                most = max(most, call.reserved(priced.rates, multiplier, self.desk.output_cap))
-        return most
-
-    def price(
-        self,
-        call: Errand,
-        provider: ProviderSettings,
-        row: ModelSettings,
-        channel: str | None = None,
-        upstream_model: str | None = None,
-        service_tier: str | None = None,
-    ) -> Priced | None:
-        """The override for the name that was asked for, else the upstream model's row (D16)."""
-        places = {c.id: c.base_url for c in channels_of(provider)}
-        base_url = places.get(channel or "", next(iter(places.values()), None))
-        for name in (call.requested_model, call.model):
-            own = self.desk.book.override(name)
-            if own is not None:
-                return own
-        upstream = upstream_model or upstream_name(row, call.model)
-        return self.desk.book.rates(
-            upstream,
-            upstream,
-            provider.type,
-            base_url,
-            now=self.desk.clock.now(),
-            service_tier=service_tier or call.service_tier,
         )
 
     # --- rows ---
@@ -231,14 +178,14 @@ class _LedgerTicket(Ticket):
         return self._call.incoming.request_id
 
     def _closing(self, ending: Ending, metered: Metered | None) -> Closing:
-        bill, priced, multiplier = self._bill(metered)
+        bill = self._desk.tariff.billed(self._call, self._trace, metered)
         return Closing(
             request_id=self._request_id,
-            charge=bill.amount if bill is not None else 0,
-            estimated=metered is not None and metered.estimated,
-            unpriced=metered is not None and priced is None,
-            detail=charge_detail(bill, priced, multiplier),
-            log=self._columns(ending, metered, bill, multiplier, unpriced=priced is None),
+            charge=bill.amount,
+            estimated=bill.estimated,
+            unpriced=bill.unpriced,
+            detail=bill.detail,
+            log=self._columns(ending, metered, bill),
         )
 
     def _free_closing(self) -> Closing:
@@ -299,26 +246,6 @@ class _LedgerTicket(Ticket):
             return None
         return ending.metered or self._call.metered(ending.meter)
 
-    def _bill(self, metered: Metered | None) -> tuple[Charge | None, Priced | None, Decimal]:
-        desk, trace = self._desk, self._trace
-        offers = {p.id: (p, row) for p, row in desk.catalog.offers(self._call.model)}
-        if metered is None or trace.provider not in offers:
-            return None, None, Decimal(1)
-        provider, row = offers[trace.provider]
-        priced = self._admission.price(
-            self._call,
-            provider,
-            row,
-            trace.channel,
-            trace.upstream_model,
-            metered.service_tier,
-        )
-        multiplier = row.exact_multiplier()
-        if priced is None:
-            return None, None, multiplier
-        bill = charge(metered.usage, priced.rates, multiplier, metered.units)
-        return bill, priced, multiplier
-
     async def _end_grant(self, metered: Metered | None) -> None:
         desk = self._desk
         if metered is None and not self._trace.attempts:
@@ -328,15 +255,7 @@ class _LedgerTicket(Ticket):
         tokens = usage.input_tokens + usage.output_tokens
         await desk.limiter.settle(self._grant, tokens, desk.clock.now())
 
-    def _columns(
-        self,
-        ending: Ending,
-        metered: Metered | None,
-        bill: Charge | None,
-        multiplier: Decimal,
-        *,
-        unpriced: bool,
-    ) -> dict[str, Any]:
+    def _columns(self, ending: Ending, metered: Metered | None, bill: Bill) -> dict[str, Any]:
         trace, started = self._trace, self._call.incoming.started
         first, total = trace.first_byte, self._admission.milliseconds_since(started)
         return {
@@ -346,10 +265,10 @@ class _LedgerTicket(Ticket):
             "upstream_model": trace.upstream_model,
             "attempts": trace.tried or None,
             **usage_columns(metered),
-            "multiplier": str(multiplier),
-            "charge": bill.amount if bill is not None else 0,
-            "estimated": metered is not None and metered.estimated,
-            "unpriced": metered is not None and unpriced,
+            "multiplier": str(bill.multiplier),
+            "charge": bill.amount,
+            "estimated": bill.estimated,
+            "unpriced": bill.unpriced,
             "http_status": _STATUSES[ending.status],
             **error_columns(ending.error),
             "first_byte_ms": None if first is None else max(0, round((first - started) * 1000)),

@@ -14,6 +14,7 @@ from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
 from monoize.routing.catalog import Catalog
 from monoize.routing.health import HealthBoard
+from monoize.routing.policy import LoadBoard
 from monoize.settings import LimitSettings, OperationId, OperationSettings, TimeoutSettings
 from monoize.transform import Rule
 from monoize.upstream.client import UpstreamClient
@@ -33,10 +34,11 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     board: HealthBoard
     budget: RetryBudget
     affinity: Affinity
+    load: LoadBoard | None = None  # what policies remember; None: nothing from one request to the next
     admission: Admission
     provider_rules: Mapping[str, tuple[Rule, ...]] = {}  # by provider id (PIPE-3)
     local: Mapping[str, Engine] = {}  # engines of this machine, by id
     operations: Mapping[OperationId, OperationSettings] = {}
-    media: MediaDesk | None = None  # None: there is no database that knows whose is what
+    media: MediaDesk | None = None  # None: references are left as they are
     inline_bytes: int = 256 * 1024  # of media in an envelope's answer, where it asks for that
     suffixes: Mapping[str, str] = {}  # the operator's own, beside the built-in ones (MSUF-3)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from monoize.errors import MonoizeError
-from monoize.money.book import Priced
-from monoize.money.charge import Charge
 from monoize.money.meter import Metered
 from monoize.pipeline.call import Incoming
 
-__all__ = ["ANONYMOUS", "caller_columns", "charge_detail", "error_columns", "usage_columns"]
+__all__ = ["ANONYMOUS", "caller_columns", "error_columns", "usage_columns"]
 
 ANONYMOUS = "anonymous"  # the key of a gateway without keys
 
@@ -59,16 +55,4 @@ def usage_columns(metered: Metered | None) -> dict[str, Any]:
         "output_tokens": usage.output_tokens,
         "reasoning_tokens": usage.reasoning,
         "usage": counts,
-    }
-
-
-def charge_detail(
-    bill: Charge | None, priced: Priced | None, multiplier: Decimal
-) -> Mapping[str, Any] | None:
-    if bill is None or priced is None:
-        return None
-    return {
-        **bill.detail(),
-        "multiplier": str(multiplier),
-        "price": {"source": priced.source, "name": priced.name},
     }

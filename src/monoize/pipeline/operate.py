@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from monoize.errors import DeadlinePassed, MonoizeError
+from monoize.errors import CallerError, DeadlinePassed, MonoizeError
 from monoize.media.blob import Blob
 from monoize.money.classes import credible
 from monoize.money.meter import Metered
@@ -21,7 +21,7 @@ from monoize.pipeline.job import Job
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.operation_attempt import OperationAttempt
 from monoize.pipeline.route import fail_forward
-from monoize.urp import Losses, Usage
+from monoize.urp import Losses
 
 __all__ = ["Operated", "operated"]
 
@@ -31,57 +31,88 @@ T = TypeVar("T")
 class Operated(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What was made, and the ticket that is settled once it is known to have arrived."""
 
+    job: Job
     made: Made
     headers: dict[str, str]
     ticket: Ticket
-    metered: Metered
+    attempt: OperationAttempt  # holds the reply as long as it has not been read
+
+    @property
+    def metered(self) -> Metered:
+        """The provider's count, else what was expected, marked as an estimate. Of a stream: at its end."""
+        told = self.made.tally or self.made
+        if told.usage is not None:
+            return Metered(usage=credible(told.usage), units=told.units, estimated=False)
+        expected = self.job.metered(None)
+        if not told.units:
+            return expected
+        return msgspec.structs.replace(expected, units=told.units)
 
     async def settle(self) -> None:
         await self.ticket.settle(Ending(status="success", metered=self.metered))
 
     async def finished(self, work: Awaitable[T]) -> T:
-        """What `work` makes of it, settled; should that fail, the provider has done its part all the same."""
-        ending = Ending(status="cancelled", metered=self.metered)
+        """What `work` makes of it, settled; a caller whose store is full has been served all the same."""
+        error: MonoizeError | None = None
         try:
             done = await work
-            ending = Ending(status="success", metered=self.metered)
+            await self.settle()
+        except CallerError:
+            raise
+        except Exception as found:  # a provider that broke off has not done its part; nor have we
+            error = _told(found)
+            raise
+        else:
             return done
         finally:
-            await self.ticket.settle(ending)
+            await self.aclose(error)
 
     def watched(self, stream: Blob) -> Blob:
         """The stream, settled when it has been read to its end, broke off, or the caller left."""
 
         async def chunks() -> AsyncIterator[bytes]:
-            ending = Ending(status="cancelled", metered=self.metered)
+            error: MonoizeError | None = None
             try:
-                async for chunk in stream.chunks():
-                    yield chunk
-                ending = Ending(status="success", metered=self.metered)
-                await self.ticket.settle(ending)  # before the last byte leaves
-            except MonoizeError as error:
-                ending = Ending(status="error", error=error, metered=self.metered)
+                async with stream.opened() as pieces:
+                    async for chunk in pieces:
+                        yield chunk
+                await self.settle()  # before the last byte leaves
+            except Exception as found:
+                error = _told(found)
                 raise
             finally:
-                await self.ticket.settle(ending)
+                await self.aclose(error)
 
         return msgspec.structs.replace(stream, chunks=chunks)
 
+    async def aclose(self, error: MonoizeError | None = None) -> None:
+        """Settled, unless it has been; and what was not read is not waited for (T18)."""
+        try:
+            await self.attempt.close()
+        finally:  # the first time counts
+            await self.ticket.settle(
+                Ending(
+                    status="cancelled" if error is None else "error",
+                    error=error,
+                    metered=self.metered,
+                )
+            )
 
-async def operated(job: Job, kit: Kit, trace: Trace, *, seconds: float | None = None) -> Operated:
-    """`seconds`: the request's own patience (timeout_ms)."""
+
+async def operated(job: Job, kit: Kit, trace: Trace, *, until: float | None = None) -> Operated:
+    """`until`: the end of the request's own patience (timeout_ms), in the loop's time."""
     try:
         ticket = await kit.admission.admit(job, trace)
     except MonoizeError as error:
         kit.admission.refused(job.incoming, error)
         raise
     try:
-        async with asyncio.timeout(seconds):
-            made = await fail_forward(
-                job, kit, trace, partial(OperationAttempt, job, kit, trace), OperationAttempt.made
+        async with asyncio.timeout_at(until):
+            attempt, made = await fail_forward(
+                job, kit, trace, partial(OperationAttempt, job, kit, trace), _made
             )
     except TimeoutError:
-        late = DeadlinePassed(f"nobody answered within {round((seconds or 0) * 1000)} ms")
+        late = DeadlinePassed("nobody answered within timeout_ms")
         raise await _failed(job, kit, trace, ticket, late) from None
     except MonoizeError as error:
         raise await _failed(job, kit, trace, ticket, error) from None
@@ -92,15 +123,16 @@ async def operated(job: Job, kit: Kit, trace: Trace, *, seconds: float | None = 
         await ticket.settle(Ending(status="error", error=MonoizeError("internal error")))
         raise
     headers = {**reply_headers(job, kit, trace, trace.response_losses), **ticket.headers}
-    return Operated(made=made, headers=headers, ticket=ticket, metered=_metered(job, made))
+    return Operated(job=job, made=made, headers=headers, ticket=ticket, attempt=attempt)
 
 
-def _metered(job: Job, made: Made) -> Metered:
-    """The provider's count, else what was expected, marked as an estimate."""
-    if made.usage is not None or made.units:
-        usage = credible(made.usage or Usage())
-        return Metered(usage=usage, units=made.units, estimated=False)
-    return job.metered(None)
+def _told(error: Exception) -> MonoizeError:
+    """A defect of ours costs the caller nothing, and its words are not for callers."""
+    return error if isinstance(error, MonoizeError) else MonoizeError("internal error")
+
+
+async def _made(attempt: OperationAttempt) -> tuple[OperationAttempt, Made]:
+    return attempt, await attempt.made()
 
 
 async def _failed(

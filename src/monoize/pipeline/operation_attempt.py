@@ -20,6 +20,7 @@ from monoize.pipeline.outgoing import json_body, multipart_body
 from monoize.protocol import protocol, with_model
 from monoize.routing.catalog import Candidate
 from monoize.upstream.client import Streamed
+from monoize.urp import Losses
 
 __all__ = ["OPENAI", "OperationAttempt"]
 
@@ -43,6 +44,7 @@ class OperationAttempt:
         self.candidate = candidate
         self._exchange = Exchange(candidate, kit, trace)
         self._ran_here = False
+        trace.request_losses = Losses()  # what an earlier attempt would have lost is of no interest
         trace.provider = candidate.provider.id
         trace.channel = candidate.channel.id
         trace.upstream_model = candidate.upstream_model
@@ -59,30 +61,44 @@ class OperationAttempt:
         await self._exchange.close()
 
     async def made(self) -> Made:
+        """One call, or as many as the payload was downgraded to."""
+        does, payload = self.job.operation, self.job.payload
+        parts = does.parts(payload)
+        made = [await self._part(part) for part in parts]
+        self._report(*(name for one in made for name in one.dropped))
+        return made[0] if len(parts) == 1 else does.joined(payload, made)
+
+    def _report(self, *dropped: str) -> None:
+        for name in dropped:
+            self.trace.request_losses.drop(name)
+
+    async def _part(self, payload: Any) -> Made:
         if self.candidate.provider.type == "local":
-            return await self._made_here()
+            return await self._made_here(payload)
         dialect = _DIALECTS.get(self.candidate.provider.type)
         adapter = self.job.operation.dialects.get(dialect or "")
         if adapter is None:
             raise UnsupportedByTarget(
                 f"{self.job.operation.id} cannot be asked of a provider of type {self.candidate.provider.type}"
             )
-        outgoing = adapter.request(self.job.payload, self.upstream_model, self.job.media)
-        await self._send(outgoing, same_dialect=dialect == self.job.dialect)
+        outgoing = adapter.request(payload, self.upstream_model, self.job.media)
+        self._report(*outgoing.dropped)
+        as_sent = dialect == self.job.dialect and payload.sent is not None
+        await self._send(outgoing, as_sent=as_sent)
         if outgoing.answers_in_bytes:
-            return await self._heard(adapter)
-        return await self._read(adapter, same_dialect=dialect == self.job.dialect)
+            return await self._heard(adapter, payload)
+        return await self._read(adapter, payload, same_dialect=dialect == self.job.dialect)
 
-    async def _made_here(self) -> Made:
+    async def _made_here(self, payload: Any) -> Made:
         engine = self.kit.local.get(self.candidate.provider.engine or "")
         if not isinstance(engine, Engine):
             raise EngineError(f"there is no engine {self.candidate.provider.engine!r}")
         self.trace.attempts += 1
         self._ran_here = True
-        return await self.job.operation.locally(self.job.payload, engine, self.job.media)
+        return await self.job.operation.locally(payload, engine, self.job.media)
 
-    async def _send(self, outgoing: Outgoing, *, same_dialect: bool) -> None:
-        body, content_type = await self._body(outgoing, same_dialect=same_dialect)
+    async def _send(self, outgoing: Outgoing, *, as_sent: bool) -> None:
+        body, content_type = await self._body(outgoing, as_sent=as_sent)
         wire = protocol(self.candidate.provider.type)
         headers = {
             "content-type": content_type,
@@ -98,20 +114,18 @@ class OperationAttempt:
         names = (name.lower() for name in self.candidate.channel.forward_headers)
         return {name: caller[name] for name in names if name in caller}
 
-    async def _body(
-        self, outgoing: Outgoing, *, same_dialect: bool
-    ) -> tuple[bytes | Streamed, str]:
+    async def _body(self, outgoing: Outgoing, *, as_sent: bool) -> tuple[bytes | Streamed, str]:
         if isinstance(outgoing.body, Multipart):
             return multipart_body(outgoing.body, self.kit.ids.new("monoize-"))
         raw = self.job.incoming.raw
-        if same_dialect and raw:  # what the caller sent is what the provider gets (INTERFACES)
+        if as_sent and raw:  # what the caller sent is what the provider gets (INTERFACES)
             try:
                 return wirejson.spliced(raw, {"model": self.upstream_model}), "application/json"
             except (msgspec.DecodeError, UnicodeError):
                 pass  # lone surrogates: only the tolerant writer takes them
         return await json_body(outgoing.body, self.kit.limits.body_bytes), "application/json"
 
-    async def _read(self, adapter: Adapter[Any], *, same_dialect: bool) -> Made:
+    async def _read(self, adapter: Adapter[Any], payload: Any, *, same_dialect: bool) -> Made:
         raw = await self._exchange.read()
         try:
             wire = wirejson.loads(raw)
@@ -123,9 +137,9 @@ class OperationAttempt:
             text = raw.decode("utf-8", "surrogatepass")
             named = with_model(text, _MODEL, self.job.requested_model)
             raw = named.encode("utf-8", "surrogatepass")
-        return adapter.made(self.job.payload, wire, raw)
+        return adapter.made(payload, wire, raw)
 
-    async def _heard(self, adapter: Adapter[Any]) -> Made:
+    async def _heard(self, adapter: Adapter[Any], payload: Any) -> Made:
         """Once the first bytes are there: until then another channel may answer (D10)."""
         reply = self._exchange.reply
         kind = reply.headers.get("content-type", "") if reply is not None else ""
@@ -147,7 +161,7 @@ class OperationAttempt:
         stream = Blob(
             mime=kind.partition(";")[0].strip() or "application/octet-stream", chunks=all_of_it
         )
-        return adapter.heard(self.job.payload, kind, stream)
+        return adapter.heard(payload, kind, stream)
 
     async def _chunks(self) -> AsyncGenerator[bytes, None]:
         async for chunk in self._exchange.chunks():

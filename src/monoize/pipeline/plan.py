@@ -12,15 +12,13 @@ from monoize.errors import InvalidRequest, NoBackend
 from monoize.operation import Operation, Payload
 from monoize.pipeline.call import Incoming
 from monoize.pipeline.kit import Kit
+from monoize.routing.policy import policy_of
 from monoize.routing.survey import Explanation, Wanted, explained
 from monoize.settings import OperationId, OperationSettings, PolicyName, PolicySettings
 
 __all__ = ["Plan", "check_model", "plain_wants", "planned", "wants"]
 
-NOTHING_DRAWS_HERE = (
-    "no engine of this machine draws pictures: configure a provider with a model for image_generation, "
-    "such as type chat_completion at api.openai.com or type gemini"
-)
+_QUICKEST: PolicyName = "ewma_latency"  # what a hint about latency means
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +31,7 @@ def plain_wants(operation: OperationId, kit: Kit) -> Wanted:
     """What a call of the vendor-shaped endpoints asks for beside what its payload needs."""
     tuning = kit.operations.get(operation, OperationSettings())
     return Wanted(
-        model="", operation=operation, pool=tuning.pool, default_policy=_settings(tuning.policy)
+        model="", operation=operation, pool=tuning.pool, default_policy=policy_of(tuning.policy)
     )
 
 
@@ -46,12 +44,15 @@ def wants(envelope: CanonicalRequestEnvelope, kit: Kit, caller: str) -> Wanted:
             f"the policy {policy.name} is not one that a request may choose for {envelope.operation}",
             param="policy.name",
         )
-    name = policy.name or ("ewma_latency" if hints.latency_hint == "low" else None)
+    name = policy.name
+    if name is None and hints.latency_hint == "low" and _QUICKEST in tuning.request_policies:
+        name = _QUICKEST
     sticky = envelope.task_id if policy.key == "task_id" else policy.session_id
     allowed = hints.backend_allowlist
     return Wanted(
         model="",
         operation=envelope.operation,
+        operations=frozenset(required.required_ops),
         features=frozenset(required.required_features),
         transports=frozenset(required.required_transports) or frozenset({"http"}),
         backend=hints.backend,
@@ -59,7 +60,7 @@ def wants(envelope: CanonicalRequestEnvelope, kit: Kit, caller: str) -> Wanted:
         denied=frozenset(hints.backend_denylist or ()),
         preferred=required.preferred_backends,
         policy=None if name is None else PolicySettings(name=name, key=policy.key),
-        default_policy=_settings(tuning.policy),
+        default_policy=policy_of(tuning.policy),
         pool=tuning.pool,
         sticky=sticky or caller,
     )
@@ -78,17 +79,17 @@ def planned(
     """Raises NoBackend where nobody could do it; one that is only unwell may still be asked."""
     needed = _needed(operation, payload, asks)
     found = explained(needed, kit.catalog, kit.board, kit.clock.monotonic())
-    only_unwell = any(against.ground == "channels" for against in found.objections.values())
-    if found.code is None or only_unwell:
+    if found.code is None:
         return Plan(payload=payload, asks=needed)
     if degrade:
         for missing in dict.fromkeys(found.lacking.values()):
+            if missing & asks.features:  # what a request requires itself is never left out
+                continue
             lesser = operation.downgraded(payload, missing)
             if lesser is not None:
                 less, told = lesser
-                required = msgspec.structs.replace(asks, features=asks.features - missing)
-                return Plan(payload=less, asks=_needed(operation, less, required), downgraded=told)
-    raise _nobody(needed, found)
+                return Plan(payload=less, asks=_needed(operation, less, asks), downgraded=told)
+    raise _nobody(needed, found, operation.advice)
 
 
 def _needed(operation: Operation[Any], payload: Payload, asks: Wanted) -> Wanted:
@@ -101,12 +102,10 @@ def _needed(operation: Operation[Any], payload: Payload, asks: Wanted) -> Wanted
     )
 
 
-def _nobody(asks: Wanted, found: Explanation) -> NoBackend:
+def _nobody(asks: Wanted, found: Explanation, advice: str) -> NoBackend:
     reasons = {name: against.reason for name, against in found.objections.items()}
     told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-    advice = ""
-    if asks.operation == "image_generation" and found.code == "missing_capabilities":
-        advice = f"; {NOTHING_DRAWS_HERE}"
+    advice = f"; {advice}" if advice and found.code == "missing_capabilities" else ""
     return NoBackend(
         f"no backend can do {asks.operation} with {asks.model!r}: {told or 'none is configured'}{advice}",
         code=found.code,
@@ -117,7 +116,3 @@ def _nobody(asks: Wanted, found: Explanation) -> NoBackend:
             "transports": tuple(sorted(asks.transports)),
         },
     )
-
-
-def _settings(policy: PolicyName | PolicySettings | None) -> PolicySettings | None:
-    return PolicySettings(name=policy) if isinstance(policy, str) else policy

@@ -13,7 +13,7 @@ from monoize.pipeline.kit import Kit
 from monoize.pipeline.run import attempted
 from monoize.protocol import protocol
 from monoize.routing.breaker import Outcome
-from monoize.routing.catalog import Candidate
+from monoize.routing.catalog import Candidate, model_row
 from monoize.routing.prober import Probe, due, started
 from monoize.routing.verdict import Verdict, judged
 from monoize.urp import Message, Role, Text, UrpRequest
@@ -52,9 +52,17 @@ class Prober:
     def look_around(self) -> None:
         kit = self._kit()
         for probe in due(kit.catalog.providers, kit.board, kit.clock.monotonic()):
+            if not _chats(probe, kit):
+                continue
             task = asyncio.ensure_future(probed(probe, kit))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
+
+
+def _chats(probe: Probe, kit: Kit) -> bool:
+    """A probe is a small chat: channels for other operations come back with a caller's own request."""
+    row = model_row(probe.provider.models, probe.model)
+    return "chat_completions" in kit.catalog.capabilities(probe.provider, row).operations
 
 
 async def probed(probe: Probe, kit: Kit) -> None:

@@ -26,6 +26,7 @@ from monoize.pipeline.received import Live, Whole
 from monoize.routing.affinity import follow_up
 from monoize.routing.breaker import Outcome, Permit
 from monoize.routing.catalog import Candidate
+from monoize.routing.policy import policy_of
 from monoize.routing.survey import explained, objection
 from monoize.routing.verdict import Verdict, judged
 from monoize.routing.waterfall import Offer, Turn, Wanted, Waterfall
@@ -53,9 +54,11 @@ async def fail_forward(
 
     Once `work` has returned there is no other channel any more: the caller may have seen something (D10).
     """
-    wanted = errand.wanted()
+    wanted = _wanted(errand, kit)
     _check_offer(errand, wanted, kit)
-    waterfall = Waterfall(wanted, kit.catalog, kit.board, kit.budget, kit.affinity, kit.dice)
+    waterfall = Waterfall(
+        wanted, kit.catalog, kit.board, kit.budget, kit.affinity, kit.dice, kit.load
+    )
     course = _Course(errand, kit, trace, begun, work, waterfall)
     try:
         while (turn := waterfall.next(kit.clock.monotonic())) is not None:
@@ -66,6 +69,15 @@ async def fail_forward(
     finally:
         waterfall.release()
     raise _exhausted(errand, waterfall, course.errors, kit.clock.monotonic())
+
+
+def _wanted(errand: Errand, kit: Kit) -> Wanted:
+    """What the errand asks for, with the operation's policy where it brought none."""
+    wanted = errand.wanted()
+    tuning = kit.operations.get(wanted.operation)
+    if tuning is None or tuning.policy is None or wanted.default_policy is not None:
+        return wanted
+    return msgspec.structs.replace(wanted, default_policy=policy_of(tuning.policy))
 
 
 class _Won(NamedTuple, Generic[T]):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from monoize.globs import glob_matches, is_glob
+from monoize.routing.capability import OF_TYPE, Capabilities
 from monoize.settings import ChannelSettings, ModelSettings, ProviderSettings
 
 __all__ = ["LOCAL_CHANNEL", "Candidate", "Catalog", "channels_of", "model_row", "upstream_name"]
@@ -25,9 +26,30 @@ _LOCAL_CHANNELS = (LOCAL_CHANNEL,)
 
 
 class Catalog:
-    def __init__(self, providers: tuple[ProviderSettings, ...]) -> None:
+    def __init__(
+        self,
+        providers: tuple[ProviderSettings, ...],
+        engines: Mapping[str, Capabilities] = {},
+    ) -> None:
+        """`engines`: what each local engine can do, by its id."""
         self.configured = providers
         self.providers = tuple(p for p in providers if p.enabled)
+        # Worked out once: every request asks.
+        self._usual = {p.id: _of_provider(p, engines) for p in providers}
+        self._of_row = {
+            (p.id, id(row)): self._usual[p.id].overlaid(row.capabilities)
+            for p in providers
+            for row in p.models.values()
+            if row.capabilities is not None
+        }
+
+    def capabilities(
+        self, provider: ProviderSettings, row: ModelSettings | None = None
+    ) -> Capabilities:
+        """Of a provider of this catalog; `row`: for that model of it."""
+        if row is None or row.capabilities is None:
+            return self._usual[provider.id]
+        return self._of_row[provider.id, id(row)]
 
     def offers(self, model: str) -> Iterator[tuple[ProviderSettings, ModelSettings]]:
         """Every enabled provider that has the model, with its row, in configured order (ROUT-1, ROUT-2)."""
@@ -64,6 +86,13 @@ class Catalog:
                 if not is_glob(name):
                     found.setdefault(name, provider)
         return tuple(found.items())
+
+
+def _of_provider(provider: ProviderSettings, engines: Mapping[str, Capabilities]) -> Capabilities:
+    usual = OF_TYPE[provider.type]
+    if provider.type == "local":
+        usual = engines.get(provider.engine or "", usual)
+    return usual.overlaid(provider.capabilities)
 
 
 def channels_of(provider: ProviderSettings) -> tuple[ChannelSettings, ...]:

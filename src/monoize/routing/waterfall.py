@@ -1,6 +1,9 @@
-"""Who is asked next, given what happened so far: providers in order, channels by weight (ROUT-1 to ROUT-7)."""
+"""Who is asked next, given what happened so far: providers in order, channels by policy (ROUT-1 to ROUT-7)."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
 
@@ -10,6 +13,7 @@ from monoize.routing.breaker import Breaker, Outcome, Permit
 from monoize.routing.budget import RetryBudget
 from monoize.routing.catalog import Candidate, Catalog
 from monoize.routing.health import HealthBoard
+from monoize.routing.policy import BY_WEIGHT, LoadBoard, Scope, chosen, drawn, policy_of
 from monoize.routing.survey import (
     Offer,
     Wanted,
@@ -21,25 +25,9 @@ from monoize.routing.survey import (
     whole_provider,
 )
 from monoize.routing.verdict import Verdict
-from monoize.settings import ModelSettings, ProviderSettings
+from monoize.settings import ModelSettings, PolicySettings, ProviderSettings
 
 __all__ = ["Offer", "Tried", "Turn", "Wanted", "Waterfall", "drawn", "surveyed"]
-
-
-class Turn(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One attempt to make. Whoever makes it settles the permit, before asking for the next turn."""
-
-    candidate: Candidate
-    permit: Permit
-    repeat: bool = False
-    last_resort: bool = False
-
-
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    provider: str
-    channel: str
-    message: str
-    status: int | None = None
 
 
 class _Seat(msgspec.Struct, frozen=True, eq=False):
@@ -49,15 +37,43 @@ class _Seat(msgspec.Struct, frozen=True, eq=False):
     breaker: Breaker
 
 
-class _Round(msgspec.Struct, kw_only=True):
-    """One provider's turn: who was not asked yet, and who may be asked again."""
+class Turn(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """One attempt to make. Whoever makes it settles the permit, before asking for the next turn."""
 
-    favourite: str | None  # the channel that knows the conversation
+    candidate: Candidate
+    permit: Permit
+    seat: _Seat
+    repeat: bool = False
+    last_resort: bool = False
+    hedge: PolicySettings | None = None  # more legs may be asked beside it: see Waterfall.leg
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    provider: str
+    channel: str
+    message: str
+    status: int | None = None
+
+
+_Offer: TypeAlias = tuple[ProviderSettings, ModelSettings]
+
+
+class _Round(msgspec.Struct, kw_only=True):
+    """One provider's turn, or a whole pool's: who was not asked yet, and who may be asked again."""
+
+    policy: PolicySettings
+    scope: Scope
+    favourites: dict[str, str]  # by provider: the channel that knows the conversation
     untried: list[_Seat]
-    firsts_left: int  # ROUT-4, counted when the provider was entered
-    rounds_left: int  # of repeats
+    firsts_left: dict[str, int]  # by provider (ROUT-4), counted when it was entered
+    repeats: int = 0  # how many rounds of them have begun
     failed: list[_Seat] = []  # in this round of repeats still to come
     failed_again: list[_Seat] = []  # for the next one
+
+    def drop(self, provider: ProviderSettings) -> None:
+        self.untried = _without(provider, self.untried)
+        self.failed = _without(provider, self.failed)
+        self.failed_again = _without(provider, self.failed_again)
 
 
 class Waterfall:
@@ -71,17 +87,20 @@ class Waterfall:
         budget: RetryBudget,
         affinity: Affinity,
         dice: Dice,
+        load: LoadBoard | None = None,
     ) -> None:
+        """`load`: what policies remember from one request to the next; without one they begin anew."""
         self.tried: list[Tried] = []
         self.passed: list[Offer] = []
         self._wanted = wanted
+        self._catalog = catalog
         self._board = board
         self._budget = budget
         self._affinity = affinity
         self._dice = dice
-        self._offers = catalog.offers(wanted.model)
+        self._load = LoadBoard() if load is None else load
+        self._groups = _grouped(wanted, catalog)
         self._round: _Round | None = None
-        self._seat: _Seat | None = None  # of the turn that was given last
         self._closed: list[_Seat] = []  # would be asked, were they eligible: for the last resort
         self._conversation: str | None = None
         self._turns = 0
@@ -101,6 +120,15 @@ class Waterfall:
         self._turns += turn is not None
         return turn
 
+    def leg(self, now: float) -> Turn | None:
+        """One more channel beside those that are being asked: untried, and of the same provider or pool."""
+        round_ = self._round
+        if self._over or round_ is None or round_.policy.name != "hedged":
+            return None
+        turn = self._first(round_, now)
+        self._turns += turn is not None
+        return turn
+
     def failed(self, turn: Turn, verdict: Verdict, message: str) -> None:
         candidate = turn.candidate
         self.tried.append(
@@ -116,13 +144,12 @@ class Waterfall:
         if not verdict.advances:  # ROUT-6
             self._over = True
         elif verdict.skips_provider:
-            self._round = None
+            if self._round is not None:
+                self._round.drop(candidate.provider)
             self._turns -= 1  # nothing was sent: somebody unhealthy may still be the last resort
-            self._closed = [
-                seat for seat in self._closed if seat.candidate.provider is not candidate.provider
-            ]
-        elif verdict.outcome is Outcome.FAILURE and self._round and self._seat:
-            self._round.failed_again.append(self._seat)
+            self._closed = _without(candidate.provider, self._closed)
+        elif verdict.outcome is Outcome.FAILURE and self._round is not None:
+            self._round.failed_again.append(turn.seat)
 
     def free_in(self, now: float) -> float | None:
         """Seconds until the first of those that were closed may be asked again; None: nobody was."""
@@ -157,34 +184,58 @@ class Waterfall:
                 turn = self._first(self._round, now) or self._repeat(self._round, now)
                 if turn is not None:
                     return turn
-            offer = next(self._offers, None)  # ROUT-7
-            if offer is None:
+            group = next(self._groups, None)  # ROUT-7
+            if group is None:
                 return None
-            self._round = self._entered(*offer, now)
+            self._round = self._entered(group, now)
 
-    def _entered(self, provider: ProviderSettings, row: ModelSettings, now: float) -> _Round | None:
-        objection = provider_objection(provider, row, self._wanted.ceiling)
-        if objection is not None:
-            self.passed.append(whole_provider(provider, row, self._wanted.model, objection))
-            return None
+    def _entered(self, group: tuple[_Offer, ...], now: float) -> _Round | None:
         untried: list[_Seat] = []
+        favourites: dict[str, str] = {}
+        firsts_left: dict[str, int] = {}
+        for provider, row in group:
+            against = provider_objection(provider, row, self._wanted, self._catalog)
+            if against is not None:
+                passed = whole_provider(provider, row, self._wanted.model, against.reason)
+                self.passed.append(passed)
+                continue
+            seats = self._seated(provider, row, now)
+            if not seats:
+                continue
+            untried += seats
+            retries = provider.max_retries
+            firsts_left[provider.id] = len(seats) if retries < 0 else min(retries + 1, len(seats))
+            favourite = self._favourite(provider, now)
+            if favourite is not None:
+                favourites[provider.id] = favourite
+        if not untried:
+            return None
+        return _Round(
+            policy=self._policy(group),
+            scope=_scope(self._wanted, group),
+            favourites=favourites,
+            untried=untried,
+            firsts_left=firsts_left,
+        )
+
+    def _seated(self, provider: ProviderSettings, row: ModelSettings, now: float) -> list[_Seat]:
+        """The channels that may be asked now; what speaks against the others is noted."""
+        eligible: list[_Seat] = []
         for candidate, breaker, reason in looked_at(
             provider, row, self._wanted.model, self._board, now
         ):
             if reason is not None:
                 self.passed.append(offered(candidate, reason))
             if breaker is not None:
-                seats = untried if reason is None else self._closed
+                seats = eligible if reason is None else self._closed
                 seats.append(_Seat(candidate, breaker))
-        if not untried:
-            return None
-        retries = provider.max_retries
-        return _Round(
-            favourite=self._favourite(provider, now),
-            untried=untried,
-            firsts_left=len(untried) if retries < 0 else min(retries + 1, len(untried)),
-            rounds_left=provider.channel_retries,
-        )
+        return eligible
+
+    def _policy(self, group: tuple[_Offer, ...]) -> PolicySettings:
+        """The request's, else the provider's own, else the operation's; a pool is nobody's own."""
+        wanted = self._wanted
+        own = None if wanted.pool else policy_of(group[0][0].policy)
+        return wanted.policy or own or wanted.default_policy or BY_WEIGHT
 
     def _favourite(self, provider: ProviderSettings, now: float) -> str | None:
         key = self._conversation_key() if provider.affinity is not None else None
@@ -198,32 +249,64 @@ class Waterfall:
         return self._conversation
 
     def _first(self, round_: _Round, now: float) -> Turn | None:
-        """An untried channel that is eligible now: the conversation's own, else drawn by weight."""
-        if round_.firsts_left <= 0:
-            return None
-        ready = [seat for seat in round_.untried if seat.breaker.eligible(now)]
+        """An untried channel that is eligible now: the conversation's own, else whom the policy chooses."""
+        left = round_.firsts_left
+        ready = [
+            seat
+            for seat in round_.untried
+            if seat.breaker.eligible(now) and left[seat.candidate.provider.id] > 0
+        ]
         if not ready:
-            for seat in round_.untried:  # they were eligible when the provider was entered
-                self._pass_over(seat, now)
-            round_.untried = []
+            self._give_up_firsts(round_, now)
             return None
-        seat = self._chosen(ready, round_.favourite)
+        seat = self._chosen(round_, ready, now)
         round_.untried.remove(seat)
-        round_.firsts_left -= 1
-        return self._turn(seat, now)
+        left[seat.candidate.provider.id] -= 1
+        hedge = round_.policy if round_.policy.name == "hedged" else None
+        return self._turn(seat, now, hedge=hedge)
 
-    def _chosen(self, seats: list[_Seat], favourite: str | None) -> _Seat:
-        for seat in seats:
-            if seat.candidate.channel.id == favourite:
-                return seat
-        return seats[drawn([seat.candidate.channel.weight for seat in seats], self._dice)]
+    def _give_up_firsts(self, round_: _Round, now: float) -> None:
+        """Those that may still be asked were eligible when the provider was entered, and are so no more."""
+        for seat in [*round_.untried]:
+            if round_.firsts_left[seat.candidate.provider.id] > 0:
+                self._pass_over(seat, now)
+                round_.untried.remove(seat)
+
+    def _chosen(self, round_: _Round, seats: list[_Seat], now: float) -> _Seat:
+        if round_.favourites:
+            for seat in seats:
+                home = round_.favourites.get(seat.candidate.provider.id)
+                if seat.candidate.channel.id == home:
+                    return seat
+        if len(seats) == 1:
+            return seats[0]
+        index = chosen(
+            round_.policy.name,
+            [seat.candidate for seat in seats],
+            self._load,
+            self._dice,
+            now,
+            round_.scope,
+            self._sticky,
+        )
+        return seats[index]
+
+    def _sticky(self) -> str:
+        """What keeps its channel under consistent_hash: the request's own key, else its conversation."""
+        return self._wanted.sticky or self._conversation_key() or ""
 
     def _repeat(self, round_: _Round, now: float) -> Turn | None:
         """A channel that failed and may do better now, as far as the budget goes (D9)."""
-        while round_.failed or (round_.failed_again and round_.rounds_left > 0):
+        while round_.failed or round_.failed_again:
             if not round_.failed:
-                round_.rounds_left -= 1
-                round_.failed, round_.failed_again = round_.failed_again, []
+                round_.repeats += 1
+                round_.failed = [
+                    seat
+                    for seat in round_.failed_again
+                    if seat.candidate.provider.channel_retries >= round_.repeats
+                ]
+                round_.failed_again = []
+                continue
             seat = round_.failed.pop(0)
             if not seat.breaker.eligible(now):
                 self._pass_over(seat, now)
@@ -235,9 +318,11 @@ class Waterfall:
     def _pass_over(self, seat: _Seat, now: float) -> None:
         self.passed.append(offered(seat.candidate, health_objection(seat.breaker, now)))
 
-    def _turn(self, seat: _Seat, now: float, *, repeat: bool = False) -> Turn:
-        self._seat = seat
-        return Turn(candidate=seat.candidate, permit=seat.breaker.admit(now), repeat=repeat)
+    def _turn(
+        self, seat: _Seat, now: float, *, repeat: bool = False, hedge: PolicySettings | None = None
+    ) -> Turn:
+        permit = self._load.boarded(seat.candidate, seat.breaker.admit(now), now)
+        return Turn(candidate=seat.candidate, permit=permit, seat=seat, repeat=repeat, hedge=hedge)
 
     def _last_resort(self, now: float) -> Turn | None:
         """Everybody is unhealthy: one try at whoever comes back first, its state left as it is (D11)."""
@@ -245,9 +330,9 @@ class Waterfall:
         if self._turns or not free:
             return None
         self._round = None
-        self._seat = min(free, key=lambda seat: seat.breaker.free_at(now))
-        permit = self._seat.breaker.last_resort()
-        return Turn(candidate=self._seat.candidate, permit=permit, last_resort=True)
+        seat = min(free, key=lambda seat: seat.breaker.free_at(now))
+        permit = self._load.boarded(seat.candidate, seat.breaker.last_resort(), now)
+        return Turn(candidate=seat.candidate, permit=permit, seat=seat, last_resort=True)
 
     def _give_back_repeats(self) -> None:
         for _ in range(self._repeats_held):
@@ -255,13 +340,27 @@ class Waterfall:
         self._repeats_held = 0
 
 
-def drawn(weights: list[int], dice: Dice) -> int:
-    """The index of one weight, each with a chance as large as its share (ROUT-3)."""
-    if len(weights) == 1:
-        return 0
-    point = dice.roll() * sum(weights)
-    for index, weight in enumerate(weights):
-        point -= weight
-        if point < 0:
-            return index
-    return len(weights) - 1
+def _grouped(wanted: Wanted, catalog: Catalog) -> Iterator[tuple[_Offer, ...]]:
+    """Those who are asked as one, in order: provider after provider (ROUT-1), unless a pool is wanted."""
+    offers = catalog.offers(wanted.model)
+    likes = wanted.pool or wanted.operation != "chat_completions"
+    preferred = wanted.preferred if likes else ()
+    if not wanted.pool:
+        if preferred:
+            places = {name: place for place, name in enumerate(reversed(preferred), 1)}
+            offers = iter(sorted(offers, key=lambda offer: -places.get(offer[0].id, 0)))
+        for offer in offers:
+            yield (offer,)
+        return
+    everybody = tuple(offers)
+    first = tuple(offer for offer in everybody if offer[0].id in preferred)
+    others = tuple(offer for offer in everybody if offer[0].id not in preferred)
+    yield from (pot for pot in (first, others) if pot)
+
+
+def _scope(wanted: Wanted, group: tuple[_Offer, ...]) -> Scope:
+    return (wanted.operation, wanted.model) if wanted.pool else (group[0][0].id,)
+
+
+def _without(provider: ProviderSettings, seats: list[_Seat]) -> list[_Seat]:
+    return [seat for seat in seats if seat.candidate.provider is not provider]

@@ -62,7 +62,7 @@ ROUTES = (
         r"/v1(?:beta)?/models/(?P<model>.+):(?P<verb>generateContent|streamGenerateContent|countTokens)",
         model_calls.gemini_call,
     ),
-    _route("POST", "/v1/operations", envelopes.envelope),
+    _route("POST", envelopes.PATH, envelopes.envelope),
     _route("POST", "/v1/embeddings", operations.embeddings),
     _route("POST", "/v1/images/generations", operations.generations),
     _route("POST", "/v1/images/edits", operations.edits),
@@ -172,6 +172,8 @@ class App:
     def _refusal(self, request: HttpRequest, error: MonoizeError) -> Answer:
         if error.http_status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             log.warning("%s %s: %s", error.http_status, error.error_code, error)
+        if request.path == envelopes.PATH:  # an envelope is answered in one, whatever it is (D26)
+            return envelopes.failed(error, "", request.request_id)
         body = protocol(_dialect(request)).encode_error(error, request.request_id)
         return json_answer(body, error.http_status, error.headers)
 

@@ -12,8 +12,19 @@ import msgspec
 from msgspec import UNSET
 
 from monoize import wirejson
-from monoize.envelope import CanonicalRequestEnvelope, CanonicalResponseEnvelope, read_envelope
-from monoize.errors import DeadlinePassed, InvalidRequest, MonoizeError, NoMediaStore
+from monoize.envelope import (
+    CanonicalError,
+    CanonicalRequestEnvelope,
+    CanonicalResponseEnvelope,
+    read_envelope,
+)
+from monoize.errors import (
+    DeadlinePassed,
+    InvalidRequest,
+    MonoizeError,
+    NoMediaStore,
+    UpstreamTimeout,
+)
 from monoize.media.blob import Blob
 from monoize.media.desk import MediaDesk
 from monoize.media.owner import owner_of
@@ -41,7 +52,9 @@ from monoize.server.state import State
 from monoize.sse import SseParser, serialized
 from monoize.urp import WireEvent
 
-__all__ = ["envelope"]
+__all__ = ["PATH", "envelope", "failed"]
+
+PATH = "/v1/operations"
 
 _DEBUG_RAW = "debug_raw"  # in `extra`, for admins: the provider's own words beside ours
 _INLINE_MEDIA = "inline_media"  # in `extra`: small media in the answer itself
@@ -56,7 +69,7 @@ async def envelope(request: HttpRequest, state: State) -> Answer:
         return await _Handling(request, state, request_id).answer(read_envelope(wire))
     except MonoizeError as error:
         named = wire.get("operation")
-        return _failed(error, named if isinstance(named, str) else "", request_id)
+        return failed(error, named if isinstance(named, str) else "", request_id)
 
 
 class _Handling:
@@ -76,17 +89,34 @@ class _Handling:
             )
         does = operation(asked.operation)
         incoming = incoming_of(self._request, asked.operation, asked.extra)
-        incoming = msgspec.structs.replace(incoming, enveloped=True)
+        model = asked.payload.get("model")
+        incoming = msgspec.structs.replace(
+            incoming, enveloped=True, model=model if isinstance(model, str) else None
+        )
         incoming, ceiling, _ = own_fields_taken(incoming)
         try:
             plan = self._planned(asked, does, incoming)
             media = await self._normalised(does, plan.payload)
+            blobs: dict[str, Blob] = {}
+            if isinstance(does, UnaryOperation):
+                blobs = {name: await self._desk.blob(self._owner, m) for name, m in media.items()}
+                plan = await self._measured(does, plan, blobs)
+            else:
+                incoming = _as_chat(incoming, plan, media, ceiling)
         except MonoizeError as error:
             self._kit.admission.refused(incoming, error)
             raise
-        if isinstance(does, UnaryOperation):
-            return await self._operated(asked, incoming, does, plan, media, ceiling)
-        return await self._chatted(asked, incoming, plan, media)
+        if not isinstance(does, UnaryOperation):
+            return await self._chatted(asked, incoming, plan)
+        job = Job(
+            incoming=incoming,
+            operation=does,
+            payload=plan.payload,
+            media=blobs,
+            asks=plan.asks,
+            ceiling=ceiling,
+        )
+        return await self._operated(asked, job, plan)
 
     def _planned(
         self, asked: CanonicalRequestEnvelope, does: Operation[Any], incoming: Incoming
@@ -96,6 +126,17 @@ class _Handling:
         asks = wants(asked, self._kit, incoming.caller.key or "")
         degrade = asked.policy.degradation == "allow"
         return planned(does, payload, asks, self._kit, degrade=degrade)
+
+    async def _measured(
+        self, does: UnaryOperation[Any], plan: Plan, blobs: Mapping[str, Blob]
+    ) -> Plan:
+        """What only the media tell is held against the limits, too."""
+        amounts = await does.measured(blobs)
+        if not amounts:
+            return plan
+        asks = msgspec.structs.replace(plan.asks, amounts={**plan.asks.amounts, **amounts})
+        checked = planned(does, plan.payload, asks, self._kit, degrade=False)
+        return msgspec.structs.replace(checked, downgraded=plan.downgraded)
 
     # --- media ---
 
@@ -113,34 +154,18 @@ class _Handling:
 
     # --- operations that are one call ---
 
-    async def _operated(
-        self,
-        asked: CanonicalRequestEnvelope,
-        incoming: Incoming,
-        does: UnaryOperation[Any],
-        plan: Plan,
-        media: Mapping[str, MediaRef],
-        ceiling: Decimal | None,
-    ) -> Answer:
-        blobs: dict[str, Blob] = {
-            name: await self._desk.blob(self._owner, ref) for name, ref in media.items()
-        }
-        job = Job(
-            incoming=incoming,
-            operation=does,
-            payload=plan.payload,
-            media=blobs,
-            asks=plan.asks,
-            ceiling=ceiling,
-        )
-        seconds = None if asked.timeout_ms is None else asked.timeout_ms / 1000
+    async def _operated(self, asked: CanonicalRequestEnvelope, job: Job, plan: Plan) -> Answer:
+        until = _deadline(asked)
         started = self._kit.clock.monotonic()
-        done = await operated(job, self._kit, self._trace, seconds=seconds)
-        payload = await done.finished(
-            with_references(
-                done.made.result, self._owner, self._kit.media, inline=self._inline_bytes(asked)
-            )
+        done = await operated(job, self._kit, self._trace, until=until)
+        stored = with_references(
+            done.made.result, self._owner, self._kit.media, inline=self._inline_bytes(asked)
         )
+        try:
+            async with asyncio.timeout_at(until):
+                payload = await done.finished(stored)
+        except TimeoutError:
+            raise DeadlinePassed("the answer did not come to its end within timeout_ms") from None
         reply = succeeded(
             asked,
             self._request_id,
@@ -167,20 +192,12 @@ class _Handling:
     # --- chat ---
 
     async def _chatted(
-        self,
-        asked: CanonicalRequestEnvelope,
-        incoming: Incoming,
-        plan: Plan,
-        media: Mapping[str, MediaRef],
+        self, asked: CanonicalRequestEnvelope, incoming: Incoming, plan: Plan
     ) -> Answer:
-        wire = chat_wire(plan.payload, media)
-        incoming = msgspec.structs.replace(
-            incoming, wire=wire, raw=wirejson.dumps(wire), asks=plan.asks
-        )
+        """It goes the way of every chat, which settles it and writes the log."""
         started = self._kit.clock.monotonic()
-        seconds = None if asked.timeout_ms is None else asked.timeout_ms / 1000
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout_at(_deadline(asked)):
                 answer = await run(incoming, self._kit, self._trace)
         except TimeoutError:
             raise DeadlinePassed(f"nobody answered within {asked.timeout_ms} ms") from None
@@ -217,13 +234,39 @@ class _Deltas:
         if event.data == _DONE:
             return serialized(event)
         wire = wirejson.loads(event.data)
-        kind = "error" if isinstance(wire, dict) and "error" in wire else "delta"
-        result = {kind: wire["error"] if kind == "error" else wire}
+        error = wire.get("error") if isinstance(wire, Mapping) else None
+        result = {"delta": wire} if error is None else {"error": self._error(error)}
         envelope_ = msgspec.structs.replace(self._like, result=result)
         return serialized(WireEvent(wirejson.dumps(msgspec.to_builtins(envelope_)).decode()))
 
+    def _error(self, told: Any) -> CanonicalError:
+        """What broke off a stream that had begun is always a backend's (2.3)."""
+        said = told if isinstance(told, Mapping) else {"message": told}
+        return CanonicalError(
+            code="Timeout" if said.get("code") == UpstreamTimeout.code else "BackendError",
+            message=str(said.get("message", "")),
+            operation=self._like.operation,
+            retryable=True,
+        )
 
-def _failed(error: MonoizeError, named: str, request_id: str) -> Answer:
+
+def _as_chat(
+    incoming: Incoming, plan: Plan, media: Mapping[str, MediaRef], ceiling: Decimal | None
+) -> Incoming:
+    wire = chat_wire(plan.payload, media)
+    if ceiling is not None:  # of the envelope: it was taken out of what travels
+        wire["max_multiplier"] = str(ceiling)
+    return msgspec.structs.replace(incoming, wire=wire, raw=wirejson.dumps(wire), asks=plan.asks)
+
+
+def _deadline(asked: CanonicalRequestEnvelope) -> float | None:
+    if asked.timeout_ms is None:
+        return None
+    return asyncio.get_running_loop().time() + asked.timeout_ms / 1000
+
+
+def failed(error: MonoizeError, named: str, request_id: str) -> Answer:
+    """`named`: the operation, as far as it is known."""
     body = CanonicalResponseEnvelope(
         request_id=request_id,
         operation=named,

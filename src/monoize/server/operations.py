@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
-from monoize.errors import MonoizeError
+import msgspec
+
+from monoize.errors import MonoizeError, NoMediaStore
 from monoize.media.blob import Blob
+from monoize.media.owner import owner_of
 from monoize.operation import UnaryOperation, operation
 from monoize.pipeline.call import Answer, Body, Incoming, Trace
 from monoize.pipeline.decode import own_fields_taken
 from monoize.pipeline.job import Job
-from monoize.pipeline.operate import operated
+from monoize.pipeline.kit import Kit
+from monoize.pipeline.operate import Operated, operated
 from monoize.pipeline.operation_attempt import OPENAI
 from monoize.pipeline.plan import check_model, plain_wants, planned
 from monoize.protocol import protocol
@@ -70,7 +74,9 @@ async def _answered(
     try:
         payload, media = does.from_wire(incoming.wire, files)
         check_model(incoming, payload.model)
-        plan = planned(does, payload, plain_wants(name, kit), kit, degrade=False)
+        blobs = {**media, **await _referred(does, payload, media, request, kit)}
+        asks = msgspec.structs.replace(plain_wants(name, kit), amounts=await does.measured(blobs))
+        plan = planned(does, payload, asks, kit, degrade=False)
     except MonoizeError as error:
         kit.admission.refused(incoming, error)
         raise
@@ -78,19 +84,45 @@ async def _answered(
         incoming=incoming,
         operation=does,
         payload=plan.payload,
-        media=media,
+        media=blobs,
         asks=plan.asks,
         ceiling=ceiling,
         dialect=OPENAI,
     )
     done = await operated(job, kit, Trace())
-    reply = does.to_wire(plan.payload, done.made, created=int(kit.clock.now()))
+    try:
+        reply = does.to_wire(plan.payload, done.made, created=int(kit.clock.now()))
+    except BaseException as error:  # nothing that it says may stay reserved
+        await done.aclose(
+            error if isinstance(error, MonoizeError) else MonoizeError("internal error")
+        )
+        raise
     if isinstance(reply.body, bytes):
         await done.settle()
         body: bytes | Body = reply.body
     else:
-        body = _Stream(done.watched(reply.body))
+        body = _Stream(done, reply.body)
     return Answer(status=200, content_type=reply.content_type, headers=done.headers, body=body)
+
+
+async def _referred(
+    does: UnaryOperation[Any],
+    payload: Any,
+    uploads: Mapping[str, Blob],
+    request: HttpRequest,
+    kit: Kit,
+) -> dict[str, Blob]:
+    """Files that the request names instead of bringing them."""
+    others = {name: ref for name, ref in does.media(payload).items() if name not in uploads}
+    if not others:
+        return {}
+    if kit.media is None:
+        raise NoMediaStore
+    owner = owner_of(request.caller)
+    return {
+        name: await kit.media.blob(owner, await kit.media.normalised(owner, ref, param=name))
+        for name, ref in others.items()
+    }
 
 
 def incoming_of(
@@ -111,18 +143,23 @@ def incoming_of(
 
 
 class _Stream:
-    """A blob as the body of an answer: closing it closes the provider's reply."""
+    """A blob as the body of an answer: closing it closes the provider's reply, begun or not."""
 
-    def __init__(self, blob: Blob) -> None:
-        self._chunks: AsyncGenerator[bytes, None] = _generated(blob)
+    def __init__(self, done: Operated, blob: Blob) -> None:
+        self._done = done
+        self._chunks: AsyncGenerator[bytes, None] = _generated(done.watched(blob))
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._chunks
 
     async def aclose(self) -> None:
         await self._chunks.aclose()
+        await (
+            self._done.aclose()
+        )  # a caller may leave before the first byte: then nothing has run yet
 
 
 async def _generated(blob: Blob) -> AsyncGenerator[bytes, None]:
-    async for chunk in blob.chunks():
-        yield chunk
+    async with blob.opened() as pieces:
+        async for chunk in pieces:
+            yield chunk

@@ -22,11 +22,13 @@ from monoize.pipeline.admission import Admission, OpenDoor
 from monoize.pipeline.charging import Captures, Desk, LedgerAdmission
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.rulebook import overrides, rulebook
+from monoize.pipeline.tariff import Tariff
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
 from monoize.routing.capability import of_engines
 from monoize.routing.catalog import Catalog
 from monoize.routing.health import HealthBoard
+from monoize.routing.policy import LoadBoard
 from monoize.server.access import Access
 from monoize.server.keyring import Keyring
 from monoize.server.proxies import TrustedProxies
@@ -62,6 +64,7 @@ class Lasting(msgspec.Struct, frozen=True, kw_only=True):
     board: HealthBoard
     budget: RetryBudget
     affinity: Affinity
+    load: LoadBoard = msgspec.field(default_factory=LoadBoard)
     limiter: Limiter
     provider_models: ProviderModels
     counts: RequestCounts = msgspec.field(default_factory=RequestCounts)
@@ -158,12 +161,11 @@ def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
             board=lasting.board,
             budget=lasting.budget,
             affinity=lasting.affinity,
+            load=lasting.load,
             admission=_admission(settings, stored, lasting, catalog),
             local=lasting.engines,
             operations=tuning.operations,
-            media=None
-            if shelf is None
-            else MediaDesk(shelf, settings.media, Fetcher(settings.media.http_urls)),
+            media=MediaDesk(shelf, settings.media, Fetcher(settings.media.http_urls)),
             inline_bytes=settings.media.inline_bytes,
             provider_rules=rules.providers,
             suffixes={
@@ -196,8 +198,11 @@ def _admission(settings: Settings, stored: Stored, lasting: Lasting, catalog: Ca
             captures=None
             if writer is None
             else Captures(writer, settings.settings.logs.capture_bytes),
-            catalog=catalog,
-            book=PriceBook(rates),
-            output_cap=settings.settings.ledger.output_cap_tokens,
+            tariff=Tariff(
+                clock=lasting.clock,
+                catalog=catalog,
+                book=PriceBook(rates),
+                output_cap=settings.settings.ledger.output_cap_tokens,
+            ),
         )
     )

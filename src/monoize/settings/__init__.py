@@ -23,6 +23,7 @@ from monoize.settings.providers import (
     ProviderType,
     RuleSettings,
 )
+from monoize.settings.realtime import RealtimeSettings
 from monoize.settings.section import Exact
 from monoize.settings.server import LimitSettings, ServerSettings, TimeoutSettings
 from monoize.settings.tuning import LedgerSettings, LogSettings, TuningSettings
@@ -47,6 +48,7 @@ __all__ = [
     "PolicySettings",
     "ProviderSettings",
     "ProviderType",
+    "RealtimeSettings",
     "RuleSettings",
     "ServerSettings",
     "Settings",

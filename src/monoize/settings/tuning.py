@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from monoize.settings.operations import OperationId, OperationSettings
 from monoize.settings.providers import HealthSettings
+from monoize.settings.realtime import RealtimeSettings
 from monoize.settings.section import PositiveInt, Seconds, Section
 
 __all__ = ["LedgerSettings", "LogSettings", "TuningSettings"]
@@ -37,3 +38,4 @@ class TuningSettings(Section, frozen=True, kw_only=True):
     reasoning_suffix_map: Mapping[str, str] = {}  # suffix of a model name -> effort (MSUF-3)
     health: HealthSettings = HealthSettings()
     operations: Mapping[OperationId, OperationSettings] = {}
+    realtime: RealtimeSettings = RealtimeSettings()

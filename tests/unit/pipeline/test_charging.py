@@ -23,6 +23,7 @@ from monoize.money import charge, public
 from monoize.money.book import PriceBook
 from monoize.money.rates import parse_rates
 from monoize.pipeline.charging import Desk, LedgerAdmission
+from monoize.pipeline.tariff import Tariff
 from monoize.store.database import Database
 from monoize.store.journal import Journal
 from monoize.store.tables import ledger, request_logs, reservations, spend
@@ -52,9 +53,12 @@ class Till(Bench):
                 journal=self.journal,
                 limiter=self.limiter,
                 counts=self.counts,
-                catalog=self.kit.catalog,
-                book=PriceBook(rates),
-                output_cap=output_cap,
+                tariff=Tariff(
+                    clock=self.clock,
+                    catalog=self.kit.catalog,
+                    book=PriceBook(rates),
+                    output_cap=output_cap,
+                ),
             )
         )
         self.use(admission=admission)
@@ -207,7 +211,7 @@ async def test_a_defect_of_ours_costs_nothing_and_leaves_nothing(till, monkeypat
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
-@pytest.mark.parametrize("step", ["charge", "usage_columns"])
+@pytest.mark.parametrize("step", ["tariff.charge", "charging.usage_columns"])
 async def test_a_defect_while_it_is_added_up_leaves_nothing_reserved(
     till, monkeypatch, caplog, step, stream
 ):
@@ -216,7 +220,7 @@ async def test_a_defect_while_it_is_added_up_leaves_nothing_reserved(
     def broken(*_: object) -> None:
         raise TypeError("a defect")
 
-    monkeypatch.setattr(f"monoize.pipeline.charging.{step}", broken)
+    monkeypatch.setattr(f"monoize.pipeline.{step}", broken)
     reply = await bench.ask("m", stream=stream, key="dev")
     assert text_of("chat_completion", reply, stream=stream)
     (row,) = await bench.log()

@@ -2,13 +2,16 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from fakes.bench import Bench, provider, says, status
 from fakes.speakers import SPEAKERS
 from monoize.errors import MonoizeError
 from monoize.pipeline.probe import Prober, probed
+from monoize.routing.catalog import Catalog
 from monoize.routing.prober import due
+from monoize.settings import CapabilitySettings
 
 SETTINGS = {"health": {"cooldown_seconds": 60, "probe_interval_seconds": 30}}
 
@@ -145,3 +148,14 @@ async def test_the_providers_rules_hold_for_probes_too():
     await look_around(bench)
     assert bench.sent[0].body["stream"] is True
     assert health(bench) == ["healthy"]
+
+
+async def test_a_channel_that_does_not_chat_is_not_probed_with_a_chat():
+    bench = bench_with(provider("p", models={"m": {}}), scripts={"p": status(500)})
+    await made_unwell(bench)
+    bench.clock.moment += 61
+    only_vectors = CapabilitySettings(operations=("embeddings",))
+    place = msgspec.structs.replace(bench.settings.providers[0], capabilities=only_vectors)
+    bench.kit = msgspec.structs.replace(bench.kit, catalog=Catalog((place,)))
+    await look_around(bench)
+    assert bench.sent == []

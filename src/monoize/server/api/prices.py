@@ -173,7 +173,7 @@ def offers(state: State, model: str, book: PriceBook) -> list[OfferPrice]:
 def book_of(state: State) -> PriceBook:
     """The prices in force: those that calls are charged with."""
     admission = state.kit.admission
-    return admission.desk.book if isinstance(admission, LedgerAdmission) else PriceBook()
+    return admission.desk.tariff.book if isinstance(admission, LedgerAdmission) else PriceBook()
 
 
 def _stored_view(price: prices.Price, *, shadowed: bool) -> PriceView:
