@@ -22,6 +22,7 @@ MonoizeError                     code, HTTP status, retryable
 │   ├── UpstreamTimeout          502  retryable
 │   ├── UpstreamUnreadable       502  a reply that is not its protocol
 │   └── UpstreamExhausted        502  nobody is left to ask; says what was tried
+├── MediaAway                    503  the object store cannot be reached, or has no room
 ├── NoMediaStore                 501  without a database nobody knows whose media are whose
 ├── DeadlinePassed               504  the request's own timeout_ms
 ├── EngineError                  503  a local engine is missing or broken
@@ -47,6 +48,7 @@ __all__ = [
     "Forbidden",
     "InvalidRequest",
     "LossRefused",
+    "MediaAway",
     "MethodNotAllowed",
     "ModelNotFound",
     "MonoizeError",
@@ -216,6 +218,14 @@ class UpstreamUnreadable(UpstreamError):
 class UpstreamExhausted(UpstreamError):
     code = "upstream_exhausted"
     retryable = True  # each of them may work again, or is well again soon
+
+
+class MediaAway(MonoizeError):
+    """The log has the details."""
+
+    code = "media_store_unavailable"
+    status = 503
+    retryable = True
 
 
 class NoMediaStore(MonoizeError):

@@ -38,6 +38,16 @@ for _name, _place, _help in (
         "usage:show_usage",
         "Add up calls, tokens and charges; of the last 30 days, unless --since says otherwise.",
     ),
+    (
+        "media",
+        "media:app",
+        "Media of a running gateway: put files there, get them back, list and remove them.",
+    ),
+    (
+        "engines",
+        "engines:app",
+        "The models that run on this machine: what they can do, how to get them.",
+    ),
     ("import", "importer:app", "The config of another gateway as one of ours."),
 ):
     app.command(f"monoize.cli.{_place}", name=_name, help=_help)

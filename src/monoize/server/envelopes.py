@@ -196,11 +196,7 @@ class _Handling:
     ) -> Answer:
         """It goes the way of every chat, which settles it and writes the log."""
         started = self._kit.clock.monotonic()
-        try:
-            async with asyncio.timeout_at(_deadline(asked)):
-                answer = await run(incoming, self._kit, self._trace)
-        except TimeoutError:
-            raise DeadlinePassed(f"nobody answered within {asked.timeout_ms} ms") from None
+        answer = await run(incoming, self._kit, self._trace, until=_deadline(asked))
         backend = backend_info(self._trace, self._kit.clock.monotonic() - started)
         if isinstance(answer.body, bytes):
             payload = wirejson.loads(answer.body)

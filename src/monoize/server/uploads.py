@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -29,11 +30,11 @@ from monoize.settings import LimitSettings, TimeoutSettings
 
 __all__ = ["PIECE_BYTES", "Form", "body_pieces", "declared_size", "form_events", "form_of"]
 
-PIECE_BYTES = (
-    256 * 1024
-)  # what has to arrive within `timeouts.body` seconds, and is handed on at once
+# What has to arrive within `timeouts.body` seconds, and is then handed on.
+PIECE_BYTES = 256 * 1024
 MEMORY_BYTES = 1024**2  # a larger file of a form goes to the disk
 _FIELD_BYTES = 1024**2  # of one text
+_LENGTH = re.compile("[0-9]{1,18}")
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -44,8 +45,8 @@ class Form(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def declared_size(request: HttpRequest) -> int | None:
-    text = request.headers.get("content-length", "")
-    return int(text) if text.isascii() and text.isdigit() else None
+    match = _LENGTH.fullmatch(request.headers.get("content-length", ""))
+    return None if match is None else int(match[0])
 
 
 async def body_pieces(

@@ -23,6 +23,8 @@ __all__ = [
     "instances",
     "keys",
     "ledger",
+    "media",
+    "media_usage",
     "prices",
     "providers",
     "request_logs",
@@ -231,4 +233,33 @@ audit = Table(
     Column("subject", String(320), nullable=False),
     Column("detail", _Json),  # what changed, never a secret
     Column("created_at", _Moment, nullable=False, index=True),
+)
+
+# --- media ---------------------------------------------------------------------------------------
+
+# What callers have stored; the bytes lie in the object store under the same id.
+media = Table(
+    "media",
+    METADATA,
+    Column("id", String(26), primary_key=True),
+    Column("owner", _Name, nullable=False),  # user:…, key:… or nobody
+    Column("key_id", _Name),  # with which it was stored
+    Column("state", String(16), nullable=False),  # pending, ready, leaving
+    Column("size", BigInteger, nullable=False),  # of a pending one: what is reserved for it
+    Column("mime", _Name, nullable=False),
+    Column("name", _Name),
+    Column("sha256", String(64)),
+    Column("created_at", _Moment, nullable=False),
+    # When the sweep takes it: a pending one unless its upload shows a sign of life, a leaving one until it is gone.
+    Column("expires_at", _Moment, index=True),
+    Index("media_owner", "owner", "id"),
+)
+
+# What an owner's rows of `media` take together: changed in the same transactions, so that a quota needs no sum.
+media_usage = Table(
+    "media_usage",
+    METADATA,
+    Column("owner", _Name, primary_key=True),
+    Column("files", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
 )

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, select
 from monoize.account import Role, User
 from monoize.clock import IdSource
 from monoize.errors import Conflict, InvalidRequest, NotFound
-from monoize.store import audit, checks, settings, tables
+from monoize.store import audit, checks, media, settings, tables
 from monoize.store.paging import bounded
 from monoize.store.tables import users
 
@@ -137,7 +137,7 @@ def adjust(
 
 
 def delete(connection: Connection, user_id: str, *, actor: str, now: int) -> None:
-    """With all keys; the ledger and the log keep what was."""
+    """With all keys and media; the ledger and the log keep what was."""
     user = get(connection, user_id, lock=True)
     keys = tables.keys
     owned = connection.scalars(
@@ -146,6 +146,7 @@ def delete(connection: Connection, user_id: str, *, actor: str, now: int) -> Non
     detail = {"username": user.username, "balance": user.balance, "keys": list(owned)}
     connection.execute(sa.delete(keys).where(keys.c.user_id == user_id))
     connection.execute(sa.delete(users).where(users.c.id == user_id))
+    media.abandon(connection, f"user:{user_id}", now=now)
     audit.record(connection, "user.delete", user_id, detail, actor=actor, now=now)
     settings.raise_revision(connection, now)
 

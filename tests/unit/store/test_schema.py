@@ -18,13 +18,14 @@ from monoize.store import schema
 from monoize.store.database import Database
 from monoize.store.tables import METADATA, users
 
-SECOND = '''"""One column more."""
+NEXT = f"{int(schema.HEAD) + 1:04}"
+ADDED = f'''"""One column more."""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "{NEXT}"
+down_revision = "{schema.HEAD}"
 branch_labels = None
 depends_on = None
 
@@ -88,10 +89,10 @@ def next_program(monkeypatch, tmp_path) -> None:
     """The program of tomorrow, with one migration more."""
     folder = tmp_path / "migrations"
     shutil.copytree(schema.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "0002_shoes.py").write_text(SECOND)
+    (folder / "versions" / f"{NEXT}_shoes.py").write_text(ADDED)
     monkeypatch.setattr(schema, "FOLDER", folder)
-    monkeypatch.setattr(schema, "REVISIONS", ("0001", "0002"))
-    monkeypatch.setattr(schema, "HEAD", "0002")
+    monkeypatch.setattr(schema, "REVISIONS", (*schema.REVISIONS, NEXT))
+    monkeypatch.setattr(schema, "HEAD", NEXT)
 
 
 USER = {
@@ -125,17 +126,17 @@ async def test_an_old_database_is_migrated_once_by_whoever_comes_first(
 async def test_a_migration_that_fails_leaves_the_old_schema(
     empty_database_url, tmp_path, next_program
 ):
-    file = schema.FOLDER / "versions" / "0002_shoes.py"
-    file.write_text(SECOND + "    raise RuntimeError('half way')\n")
+    file = schema.FOLDER / "versions" / f"{NEXT}_shoes.py"
+    file.write_text(ADDED + "    raise RuntimeError('half way')\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema, "HEAD", "0001")
-        patch.setattr(schema, "REVISIONS", ("0001",))
+        patch.setattr(schema, "HEAD", schema.REVISIONS[-2])
+        patch.setattr(schema, "REVISIONS", schema.REVISIONS[:-1])
         await (await Database.open(empty_database_url, tmp_path)).aclose()
     with pytest.raises(RuntimeError, match="half way"):
         await Database.open(empty_database_url, tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema, "HEAD", "0001")
-        patch.setattr(schema, "REVISIONS", ("0001",))
+        patch.setattr(schema, "HEAD", schema.REVISIONS[-2])
+        patch.setattr(schema, "REVISIONS", schema.REVISIONS[:-1])
         database = await Database.open(empty_database_url, tmp_path)
         found = await database.read(description)
         await database.aclose()
