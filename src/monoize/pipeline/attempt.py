@@ -38,7 +38,7 @@ from monoize.urp import (
     replace,
 )
 
-__all__ = ["Attempt", "encoded_for", "provider_protocol"]
+__all__ = ["Attempt", "encoded_for", "provider_protocol", "refuse_losses"]
 
 _STATUS_OF_A_HIDDEN_ERROR = 502  # an error inside a 200
 _NOTHING = object()

@@ -68,6 +68,12 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
             return "operations"
         return self.protocol.id if self.operation == "chat_completions" else self.operation
 
+    @property
+    def strict(self) -> bool:
+        """Nothing that the caller said may be lost on the way (INTERFACES)."""
+        said = self.headers.get("x-monoize-strict", "").strip().lower()
+        return said in ("true", "1", "yes")
+
 
 class Errand(Interface):
     """What routing and admission need to know of a call, whatever it asks for."""
@@ -174,11 +180,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def strict(self) -> bool:
-        return self.incoming.headers.get("x-monoize-strict", "").strip().lower() in (
-            "true",
-            "1",
-            "yes",
-        )
+        return self.incoming.strict
 
 
 class HedgedLeg(msgspec.Struct, frozen=True, kw_only=True):

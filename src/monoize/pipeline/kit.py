@@ -34,7 +34,9 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     board: HealthBoard
     budget: RetryBudget
     affinity: Affinity
-    load: LoadBoard | None = None  # what policies remember; None: nothing from one request to the next
+    load: LoadBoard | None = (
+        None  # what policies remember; None: nothing from one request to the next
+    )
     admission: Admission
     provider_rules: Mapping[str, tuple[Rule, ...]] = {}  # by provider id (PIPE-3)
     local: Mapping[str, Engine] = {}  # engines of this machine, by id

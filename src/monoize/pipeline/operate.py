@@ -8,7 +8,9 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
+from typing_extensions import override
 
+from monoize.clock import Clock
 from monoize.errors import CallerError, DeadlinePassed, MonoizeError
 from monoize.media.blob import Blob
 from monoize.money.classes import credible
@@ -20,7 +22,10 @@ from monoize.pipeline.call import Trace
 from monoize.pipeline.job import Job
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.operation_attempt import OperationAttempt
+from monoize.pipeline.received import Lasting
 from monoize.pipeline.route import fail_forward
+from monoize.routing.breaker import Outcome, Permit
+from monoize.routing.verdict import judged
 from monoize.urp import Losses
 
 __all__ = ["Operated", "operated"]
@@ -35,7 +40,7 @@ class Operated(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     made: Made
     headers: dict[str, str]
     ticket: Ticket
-    attempt: OperationAttempt  # holds the reply as long as it has not been read
+    source: _Source  # holds the reply as long as it has not been read
 
     @property
     def metered(self) -> Metered:
@@ -49,6 +54,7 @@ class Operated(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return msgspec.structs.replace(expected, units=told.units)
 
     async def settle(self) -> None:
+        self.source.ended(Outcome.SUCCESS)
         await self.ticket.settle(Ending(status="success", metered=self.metered))
 
     async def finished(self, work: Awaitable[T]) -> T:
@@ -87,8 +93,9 @@ class Operated(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     async def aclose(self, error: MonoizeError | None = None) -> None:
         """Settled, unless it has been; and what was not read is not waited for (T18)."""
+        self.source.ended(Outcome.NEUTRAL if error is None else judged(error, (), 0.0).outcome)
         try:
-            await self.attempt.close()
+            await self.source.attempt.close()
         finally:  # the first time counts
             await self.ticket.settle(
                 Ending(
@@ -108,8 +115,8 @@ async def operated(job: Job, kit: Kit, trace: Trace, *, until: float | None = No
         raise
     try:
         async with asyncio.timeout_at(until):
-            attempt, made = await fail_forward(
-                job, kit, trace, partial(OperationAttempt, job, kit, trace), _made
+            source = await fail_forward(
+                job, kit, trace, partial(OperationAttempt, job, kit, trace), _Source.of
             )
     except TimeoutError:
         late = DeadlinePassed("nobody answered within timeout_ms")
@@ -123,7 +130,7 @@ async def operated(job: Job, kit: Kit, trace: Trace, *, until: float | None = No
         await ticket.settle(Ending(status="error", error=MonoizeError("internal error")))
         raise
     headers = {**reply_headers(job, kit, trace, trace.response_losses), **ticket.headers}
-    return Operated(job=job, made=made, headers=headers, ticket=ticket, attempt=attempt)
+    return Operated(job=job, made=source.made, headers=headers, ticket=ticket, source=source)
 
 
 def _told(error: Exception) -> MonoizeError:
@@ -131,8 +138,29 @@ def _told(error: Exception) -> MonoizeError:
     return error if isinstance(error, MonoizeError) else MonoizeError("internal error")
 
 
-async def _made(attempt: OperationAttempt) -> tuple[OperationAttempt, Made]:
-    return attempt, await attempt.made()
+class _Source(Lasting):
+    """A channel and what it made; a stream that breaks off later is its failure."""
+
+    def __init__(self, attempt: OperationAttempt, made: Made) -> None:
+        self.attempt = attempt
+        self.made = made
+        self._permit: Permit | None = None
+
+    @classmethod
+    async def of(cls, attempt: OperationAttempt) -> _Source:
+        return cls(attempt, await attempt.made())
+
+    @override
+    def watched(self, permit: Permit, clock: Clock) -> None:
+        self._permit = permit
+        permit.began(clock.monotonic())
+        if self.made.stream is None:
+            self.ended(Outcome.SUCCESS)
+
+    def ended(self, outcome: Outcome) -> None:
+        """The first time counts."""
+        if self._permit is not None:
+            self._permit.settle(outcome, self.attempt.kit.clock.monotonic())
 
 
 async def _failed(

@@ -12,6 +12,7 @@ from monoize.engine import Engine
 from monoize.errors import EngineError, UnsupportedByTarget, UpstreamUnreadable
 from monoize.media.blob import Blob
 from monoize.operation import Adapter, Made, Multipart, Outgoing
+from monoize.pipeline.attempt import refuse_losses
 from monoize.pipeline.call import Trace
 from monoize.pipeline.exchange import Exchange
 from monoize.pipeline.job import Job
@@ -71,6 +72,8 @@ class OperationAttempt:
     def _report(self, *dropped: str) -> None:
         for name in dropped:
             self.trace.request_losses.drop(name)
+        if dropped and self.job.incoming.strict:
+            refuse_losses(dropped)
 
     async def _part(self, payload: Any) -> Made:
         if self.candidate.provider.type == "local":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TypeAlias
 
 import msgspec
+from typing_extensions import override
 
 from monoize.clock import Clock
 from monoize.errors import MonoizeError, ProviderError, UpstreamUnreadable
@@ -25,7 +27,16 @@ from monoize.urp import (
     unfold,
 )
 
-__all__ = ["Batches", "Live", "Received", "Whole", "collected", "opened", "stream_failure"]
+__all__ = [
+    "Batches",
+    "Lasting",
+    "Live",
+    "Received",
+    "Whole",
+    "collected",
+    "opened",
+    "stream_failure",
+]
 
 Batches: TypeAlias = AsyncGenerator[list[Frame], None]
 _STATUS_OF_A_HIDDEN_ERROR = 502  # an error inside a 200
@@ -64,7 +75,15 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
         return [Frame((event,)) for event in unfold(self.response)]
 
 
-class Live:
+class Lasting(ABC):
+    """What goes on when its first bytes are there: only its end tells whether the channel is well."""
+
+    @abstractmethod
+    def watched(self, permit: Permit, clock: Clock) -> object:
+        """From here on the channel's health hears how it ends."""
+
+
+class Live(Lasting):
     """A stream of which the first frames are already read. Closing it closes the provider's, read or not."""
 
     def __init__(self, held: list[Frame], batches: Batches, *, replays: bool = False) -> None:
@@ -88,8 +107,8 @@ class Live:
         events = (event for frame in self._held for event in frame.events)
         return next((event.id for event in events if isinstance(event, ResponseStart)), "")
 
+    @override
     def watched(self, permit: Permit, clock: Clock) -> Live:
-        """From here on the channel's health hears how this stream ends."""
         self._permit, self._clock = permit, clock
         permit.began(clock.monotonic())
         return self

@@ -22,7 +22,7 @@ from monoize.errors import (
 from monoize.pipeline.call import Call, Errand, Trace
 from monoize.pipeline.hedge import Course, Race, Try
 from monoize.pipeline.kit import Kit
-from monoize.pipeline.received import Live, Whole
+from monoize.pipeline.received import Lasting, Live, Whole
 from monoize.routing.affinity import follow_up
 from monoize.routing.breaker import Outcome, Permit
 from monoize.routing.catalog import Candidate
@@ -136,7 +136,7 @@ class _Course(Course[A, T]):
             trace.first_byte = clock.monotonic()
             next_key = _follow_up(self._errand, turn, done)
             self._waterfall.succeeded(turn, clock.monotonic(), next_key)
-        if isinstance(done, Live):
+        if isinstance(done, Lasting):
             done.watched(turn.permit, clock)
         else:
             proved = Outcome.SUCCESS if attempt.was_sent else Outcome.NEUTRAL

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from functools import partial
+from typing import Any
 
-from monoize.errors import MonoizeError
+from monoize.errors import DeadlinePassed, MonoizeError
 from monoize.pipeline.admission import Ending
 from monoize.pipeline.answer import answered, reply_headers
 from monoize.pipeline.attempt import Attempt
@@ -20,8 +22,11 @@ from monoize.urp import Losses
 __all__ = ["attempted", "prepared", "run"]
 
 
-async def run(incoming: Incoming, kit: Kit, trace: Trace) -> Answer:
-    """A failure before the first event is raised (D18); after it, it is part of the answer's body."""
+async def run(incoming: Incoming, kit: Kit, trace: Trace, *, until: float | None = None) -> Answer:
+    """A failure before the first event is raised (D18); after it, it is part of the answer's body.
+
+    `until`: the end of the caller's own patience for that first event, in the loop's time.
+    """
     try:
         call = prepared(incoming, kit, trace)
         ticket = await kit.admission.admit(call, trace)
@@ -32,7 +37,8 @@ async def run(incoming: Incoming, kit: Kit, trace: Trace) -> Answer:
         received = fail_forward(
             call, kit, trace, partial(Attempt, call, kit, trace), attempted
         )  # 4
-        return await answered(call, received, kit, trace, ticket)  # 11
+        answer = answered(call, received, kit, trace, ticket)  # 11
+        return await (answer if until is None else _in_time(answer, until))
     except MonoizeError as error:
         await ticket.settle(Ending(status="error", error=error))
         if ticket.captures:
@@ -45,6 +51,14 @@ async def run(incoming: Incoming, kit: Kit, trace: Trace) -> Answer:
     except Exception:  # a defect of ours costs the caller nothing, and nothing stays reserved
         await ticket.settle(Ending(status="error", error=MonoizeError("internal error")))
         raise
+
+
+async def _in_time(answer: Coroutine[Any, Any, Answer], until: float) -> Answer:
+    try:
+        async with asyncio.timeout_at(until):
+            return await answer
+    except TimeoutError:
+        raise DeadlinePassed("nobody answered within timeout_ms") from None
 
 
 def prepared(incoming: Incoming, kit: Kit, trace: Trace) -> Call:

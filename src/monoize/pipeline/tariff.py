@@ -16,6 +16,7 @@ from monoize.money.meter import Metered
 from monoize.pipeline.call import Errand, HedgedLeg, Trace
 from monoize.routing.catalog import Catalog, channels_of, upstream_name
 from monoize.routing.policy import policy_of
+from monoize.routing.survey import objection
 from monoize.settings import ModelSettings, ProviderSettings
 
 __all__ = ["Bill", "Tariff"]
@@ -39,8 +40,11 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
 
     def reserved(self, call: Errand) -> int:
         """The most that any provider that may be asked would cost; unpriced ones only for keys without a budget (D16)."""
-        caller, most = call.incoming.caller, 0
+        caller, most, asks = call.incoming.caller, 0, call.asks
         for provider, row in self.catalog.offers(call.model):
+            can = self.catalog.capabilities(provider, row)
+            if asks is not None and objection(asks, provider.id, can) is not None:
+                continue  # it will not be asked, so its price is no matter
             multiplier = row.exact_multiplier()
             if call.ceiling is not None and multiplier > call.ceiling:
                 continue

@@ -161,7 +161,8 @@ class App:
             return await route.door(request, state, **names)
         except MonoizeError as error:
             return self._refusal(request, error)
-        except (wirejson.JsonError, RecursionError) as error:
+        except (wirejson.JsonError, RecursionError, UnicodeEncodeError) as error:
+            # Too deep to be written on, or half a character (a lone surrogate) where only a whole one fits.
             return self._refusal(request, InvalidRequest(f"the body cannot be written on: {error}"))
         except CallerGone:
             raise
