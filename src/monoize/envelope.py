@@ -22,6 +22,7 @@ __all__ = [
     "RequirementsSummary",
     "RoutingHints",
     "SelectionPolicySpec",
+    "ignored_hints",
     "read_envelope",
 ]
 
@@ -113,7 +114,17 @@ class CanonicalResponseEnvelope(msgspec.Struct, frozen=True, kw_only=True):
     result: dict[str, Any]  # {"payload": …} or {"error": …}
     usage: Mapping[str, Any] | UnsetType = UNSET
     downgraded: tuple[str, ...] | UnsetType = UNSET  # what was done without, in words (D28)
+    ignored: tuple[str, ...] | UnsetType = UNSET  # hints that nothing here acts on
     raw: Any = UNSET
+
+
+def ignored_hints(envelope: CanonicalRequestEnvelope) -> tuple[str, ...]:
+    """Hints may go unheard, but not in silence: this gateway knows no regions, and its order is the operator's."""
+    hints = envelope.routing
+    names = [name for name in ("region_hint", "cost_hint") if getattr(hints, name) is not None]
+    if envelope.operation == "chat_completions" and envelope.requirements.preferred_backends:
+        return (*(f"routing.{name}" for name in names), "requirements.preferred_backends")
+    return tuple(f"routing.{name}" for name in names)
 
 
 def read_envelope(wire: Mapping[str, Any]) -> CanonicalRequestEnvelope:

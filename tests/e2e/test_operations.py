@@ -251,9 +251,18 @@ def test_what_only_one_vendor_knows_travels_in_the_payload(place: Place):
 
 
 @pytest.mark.spec("S4-2.1")
-def test_what_stands_beside_the_payload_stays_here(place: Place):
-    payload_of(place.operate("embeddings", TEXTS, experiment=1, extra={"shade": "x"}))
-    assert place.first.sent[0].body.keys() == {"model", "input"}
+def test_what_stands_beside_the_payload_travels_unless_it_is_the_gateways(place: Place):
+    extra = {"shade": "x", "inline_media": True, "max_multiplier": 5}
+    payload_of(place.operate("embeddings", TEXTS, experiment=1, extra=extra))
+    assert place.first.sent[0].body == {**TEXTS, "experiment": 1, "shade": "x"}
+
+
+@pytest.mark.spec("S4-2.1")
+def test_a_hint_that_goes_unheard_is_named(place: Place):
+    routing = {"region_hint": "eu", "cost_hint": "low", "latency_hint": "low"}
+    answer = place.operate("embeddings", TEXTS, routing=routing)
+    assert answer.json["ignored"] == ["routing.region_hint", "routing.cost_hint"]
+    assert "ignored" not in place.operate("embeddings", TEXTS).json
 
 
 @pytest.mark.spec("S4-2.1")

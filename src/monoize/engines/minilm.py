@@ -92,6 +92,12 @@ class MiniLm(EmbeddingEngine):
                 f"between 1 and {_MOST_TEXTS} texts fit in one request, not {len(texts)}",
                 param="input",
             )
+        for index, text in enumerate(texts):
+            if any("\ud800" <= letter <= "\udfff" for letter in text):
+                raise InvalidRequest(
+                    f"input[{index}] holds half of a letter (a lone surrogate)",
+                    param=f"input[{index}]",
+                )
         # All are looked at before the first is worked on: a refusal costs nothing.
         tokens = await self._workshop.begin(_tokens, tuple(texts))
         vectors: list[Vector] = []

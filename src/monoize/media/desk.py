@@ -6,10 +6,9 @@ import binascii
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from http import HTTPStatus
 from typing import NoReturn, Protocol, assert_never
 
-from monoize.errors import CallerError, InvalidRequest, MonoizeError, NotFound
+from monoize.errors import CallerError, InvalidRequest, NoMediaStore, NotFound
 from monoize.media import mime
 from monoize.media.blob import Blob
 from monoize.media.ref import SMS_SCHEME, HttpUrl, InlineBase64, MediaRef, SmsFile, sms_uri
@@ -66,6 +65,11 @@ class MediaDesk:
         self.resolve_bytes = settings.resolve_bytes
 
     @property
+    def keeps(self) -> bool:
+        """Whether there is a place for media."""
+        return self._keeper is not None
+
+    @property
     def fetches(self) -> bool:
         """Whether any address of a caller's is ever asked."""
         return self._fetcher.enabled
@@ -73,11 +77,7 @@ class MediaDesk:
     @property
     def _shelf(self) -> Keeper:
         if self._keeper is None:
-            raise MonoizeError(
-                "this gateway runs without a database, so it keeps no media; name one in the config",
-                code="media_not_enabled",
-                http_status=HTTPStatus.NOT_IMPLEMENTED,
-            )
+            raise NoMediaStore
         return self._keeper
 
     # --- in ---

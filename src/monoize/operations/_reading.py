@@ -78,6 +78,10 @@ def converted(cls: type[P], named: Json, extra: Json, prefix: str = "") -> P:
         payload = msgspec.convert(fields, cls)
     except msgspec.ValidationError as error:
         _refuse_found(str(error), prefix)
+    except UnicodeError:
+        raise InvalidRequest(
+            f"a text of the {prefix.rstrip('.') or 'request'} is no Unicode text"
+        ) from None
     return msgspec.structs.replace(payload, extra=travels)
 
 
@@ -115,6 +119,8 @@ def _reference(value: Any, path: str) -> Any:
         return msgspec.convert(value, MediaRef)
     except msgspec.ValidationError as error:
         _refuse_found(str(error), path)
+    except UnicodeError:
+        refuse(path, "holds a text that is no Unicode text")
 
 
 def _refuse_found(message: str, prefix: str) -> NoReturn:

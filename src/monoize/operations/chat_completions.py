@@ -137,7 +137,7 @@ def _data(reference: MediaRef) -> str:
 def _reference(wire: Any, path: str) -> MediaRef:
     try:
         found: MediaRef = msgspec.convert(wire, MediaRef)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError) as error:
         raise InvalidRequest(f"{path}: {error}", param=f"payload.{path}") from None
     return found
 

@@ -198,8 +198,8 @@ class _OpenAI(Adapter[TextToSpeechPayload]):
     @override
     def heard(self, payload: TextToSpeechPayload, content_type: str, stream: Blob) -> Made:
         kind = content_type.partition(";")[0].strip().lower()
-        if kind == "application/json":
-            raise UpstreamUnreadable("sound was due, not a JSON object")
+        if kind == "application/json" or (kind.startswith("text/") and kind != SSE):
+            raise UpstreamUnreadable(f"sound was due, not {kind}")
         units = Units(characters=len(payload.input))
         stream, tally = passed_on(
             stream, content_type, lambda wire: (speech_usage(wire.get("usage")), units), units

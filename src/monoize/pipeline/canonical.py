@@ -16,6 +16,7 @@ from monoize.envelope import (
     CanonicalRequestEnvelope,
     CanonicalResponseEnvelope,
     RequirementsSummary,
+    ignored_hints,
 )
 from monoize.errors import (
     BudgetExceeded,
@@ -114,6 +115,7 @@ def succeeded(
         result={"payload": payload},
         usage=UNSET if usage is None else usage,
         downgraded=downgraded or UNSET,
+        ignored=ignored_hints(envelope) or UNSET,
         raw=raw,
     )
 

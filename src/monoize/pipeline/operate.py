@@ -167,5 +167,7 @@ async def _failed(
     job: Job, kit: Kit, trace: Trace, ticket: Ticket, error: MonoizeError
 ) -> MonoizeError:
     await ticket.settle(Ending(status="error", error=error))
+    if ticket.captures:
+        ticket.keep(error.message.encode())
     error.headers.update({**reply_headers(job, kit, trace, Losses()), **ticket.headers})
     return error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Mapping
 from decimal import Decimal
 from http import HTTPStatus
@@ -59,6 +60,9 @@ PATH = "/v1/operations"
 _DEBUG_RAW = "debug_raw"  # in `extra`, for admins: the provider's own words beside ours
 _INLINE_MEDIA = "inline_media"  # in `extra`: small media in the answer itself
 _DONE = "[DONE]"
+_OWN_EXTRAS = (_DEBUG_RAW, _INLINE_MEDIA)
+_MAKES_MEDIA = ("image_generation", "text_to_speech")
+_TRACE, _SPAN = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{16}")
 
 
 async def envelope(request: HttpRequest, state: State) -> Answer:
@@ -66,7 +70,7 @@ async def envelope(request: HttpRequest, state: State) -> Answer:
     said = wire.get("request_id")
     request_id = str(said) if isinstance(said, str | int) and said != "" else request.request_id
     try:
-        return await _Handling(request, state, request_id).answer(read_envelope(wire))
+        return await _Handling(request, state, request_id, wire).answer(read_envelope(wire))
     except MonoizeError as error:
         named = wire.get("operation")
         return failed(error, named if isinstance(named, str) else "", request_id)
@@ -75,8 +79,11 @@ async def envelope(request: HttpRequest, state: State) -> Answer:
 class _Handling:
     """One envelope on its way."""
 
-    def __init__(self, request: HttpRequest, state: State, request_id: str) -> None:
+    def __init__(
+        self, request: HttpRequest, state: State, request_id: str, wire: Mapping[str, Any]
+    ) -> None:
         self._request = request
+        self._wire = wire
         self._kit: Kit = state.kit
         self._request_id = request_id
         self._owner = owner_of(request.caller)
@@ -94,8 +101,13 @@ class _Handling:
             incoming, enveloped=True, model=model if isinstance(model, str) else None
         )
         incoming, ceiling, _ = own_fields_taken(incoming)
+        extra = {k: v for k, v in incoming.wire.items() if k not in _OWN_EXTRAS}
+        incoming = msgspec.structs.replace(
+            incoming, wire=self._wire, headers=_traced(asked, incoming.headers)
+        )
         try:
-            plan = self._planned(asked, does, incoming)
+            self._check_room(asked)
+            plan = self._planned(_with_extra(asked, extra), does, incoming)
             media = await self._normalised(does, plan.payload)
             blobs: dict[str, Blob] = {}
             if isinstance(does, UnaryOperation):
@@ -117,6 +129,13 @@ class _Handling:
             ceiling=ceiling,
         )
         return await self._operated(asked, job, plan)
+
+    def _check_room(self, asked: CanonicalRequestEnvelope) -> None:
+        """Whoever makes media needs a place for them; better said before somebody is paid."""
+        if asked.operation not in _MAKES_MEDIA or self._inline_bytes(asked):
+            return
+        if self._kit.media is None or not self._kit.media.keeps:
+            raise NoMediaStore
 
     def _planned(
         self, asked: CanonicalRequestEnvelope, does: Operation[Any], incoming: Incoming
@@ -175,7 +194,10 @@ class _Handling:
             downgraded=plan.downgraded,
             raw=self._raw(asked, done.made.raw),
         )
-        return _sent(reply, HTTPStatus.OK, done.headers)
+        answer = _sent(reply, HTTPStatus.OK, done.headers)
+        if done.ticket.captures and isinstance(answer.body, bytes):
+            done.ticket.keep(answer.body)
+        return answer
 
     def _inline_bytes(self, asked: CanonicalRequestEnvelope) -> int:
         wanted = asked.extra.get(_INLINE_MEDIA) is True
@@ -244,6 +266,25 @@ class _Deltas:
             operation=self._like.operation,
             retryable=True,
         )
+
+
+def _with_extra(
+    asked: CanonicalRequestEnvelope, extra: Mapping[str, Any]
+) -> CanonicalRequestEnvelope:
+    """What an envelope carries beside its fields goes where the payload's own extras go (2.1)."""
+    own = asked.payload.get("extra")
+    if not extra or not isinstance(own, Mapping | None):
+        return asked
+    payload = {**asked.payload, "extra": {**extra, **(own or {})}}
+    return msgspec.structs.replace(asked, payload=payload)
+
+
+def _traced(asked: CanonicalRequestEnvelope, headers: Mapping[str, str]) -> Mapping[str, str]:
+    """The caller's own trace goes on, where it has the form that tracing knows."""
+    trace, span = asked.meta.trace_id or "", asked.meta.span_id or ""
+    if not (_TRACE.fullmatch(trace) and _SPAN.fullmatch(span)) or "traceparent" in headers:
+        return headers
+    return {**headers, "traceparent": f"00-{trace}-{span}-01"}
 
 
 def _as_chat(

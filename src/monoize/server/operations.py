@@ -99,6 +99,8 @@ async def _answered(
         raise
     if isinstance(reply.body, bytes):
         await done.settle()
+        if done.ticket.captures:
+            done.ticket.keep(reply.body)
         body: bytes | Body = reply.body
     else:
         body = _Stream(done, reply.body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sqlite3
 import time
@@ -194,6 +195,12 @@ def _make_file(file: Path) -> None:
     """An empty file that only its owner may read; the write-ahead log gets the same mode."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+        # One that is there is not opened: closing it would drop SQLite's locks, should this process have any.
+        if not file.exists():
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+        elif file.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        elif not os.access(file, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise ConfigError(f"database: {file}: {error.strerror or error}") from None
