@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeAlias
 ROOT = Path(__file__).resolve().parent.parent
 NARROWEST, WIDEST = 60, 160
 
-_ROW = re.compile(r"\| *([A-Z]+(?:-[A-Z]+)*-\d+[a-z]?) *\| *(\S.*?) *\|")
+_ROW = re.compile(r"\| *([A-Z]+\d?(?:-[A-Z]+)*-\d+(?:\.\d+)?[a-z]?) *\| *(\S.*?) *\|")
 _HEADING = re.compile(r"\| *rule *\|.*|\|[-:| ]+\|")
 
 Definitions: TypeAlias = Mapping[str, Sequence[ast.AST]]
