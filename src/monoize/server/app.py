@@ -30,6 +30,7 @@ from monoize.server.api import door as api
 from monoize.server.ending import when_told_to_stop
 from monoize.server.house import House
 from monoize.server.http import CallerGone, HttpRequest, Receive, Send, json_answer, send_answer
+from monoize.server.realtime import realtime
 from monoize.settings import LimitSettings
 from monoize.telemetry import logs
 
@@ -97,6 +98,8 @@ class App:
                 await self._lifespan(receive, send)
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await realtime(scope, receive, send, self.house)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:

@@ -80,6 +80,9 @@ def run(place: Place, settings: Settings, workers: int) -> int:
         port=server.port,
         workers=workers,
         http="httptools",
+        ws="websockets-sansio",
+        ws_max_size=settings.settings.realtime.frame_bytes,
+        ws_per_message_deflate=False,  # sound does not shrink
         lifespan="on",
         access_log=False,
         log_config=None,

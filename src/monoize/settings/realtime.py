@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
-
-from msgspec import Meta
 
 from monoize.settings.section import PositiveInt, Seconds, Section
 
@@ -28,6 +25,6 @@ class RealtimeSettings(Section, frozen=True, kw_only=True):
     speech_model: str | None = None  # else the first model that only speaks
     voice: str | None = None  # else the model's usual one
     voices: Mapping[str, str] = {}  # names that callers use -> the model's own
-    instructions: Annotated[str, Meta(description="where a session names none")] = (
-        "You are in a spoken conversation. Answer briefly, in plain sentences without lists or markup."
+    instructions: str = (  # where a session names none
+        "You are a helpful assistant. Your answers are spoken aloud: keep them short and plain."
     )

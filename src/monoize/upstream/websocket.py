@@ -94,6 +94,7 @@ class AiohttpSockets(SocketClient):
             trace_configs=[_no_redirects()],
             headers={"user-agent": "monoize"},
         )
+        socket = None
         try:
             async with asyncio.timeout(call.open_seconds):
                 socket = await session.ws_connect(
@@ -104,23 +105,17 @@ class AiohttpSockets(SocketClient):
                     max_msg_size=call.frame_bytes,
                     timeout=aiohttp.ClientWSTimeout(ws_close=_FAREWELL_SECONDS),
                 )
-        except BaseException as error:
-            await session.close()
-            raise _told(error) from None
-        return _AiohttpSocket(session, socket, call)
-
-
-def _told(error: BaseException) -> BaseException:
-    match error:
-        case aiohttp.WSServerHandshakeError():
+        except aiohttp.WSServerHandshakeError as error:
             headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-            return HandshakeRefused(error.status, headers)
-        case TimeoutError():
-            return UpstreamTimeout("the provider did not open the session in time")
-        case aiohttp.ClientError() | OSError():
-            return UpstreamFailed(f"the provider could not be reached: {_reason(error)}")
-        case _:
-            return error
+            raise HandshakeRefused(error.status, headers) from None
+        except TimeoutError:
+            raise UpstreamTimeout("the provider did not open the session in time") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise UpstreamFailed(f"the provider could not be reached: {_reason(error)}") from None
+        finally:
+            if socket is None:
+                await session.close()
+        return _AiohttpSocket(session, socket, call)
 
 
 def _no_redirects() -> aiohttp.TraceConfig:
