@@ -26,7 +26,7 @@ from monoize.pipeline.received import Lasting
 from monoize.pipeline.route import fail_forward
 from monoize.routing.breaker import Outcome, Permit
 from monoize.routing.verdict import judged
-from monoize.urp import Losses
+from monoize.urp import Losses, Usage
 
 __all__ = ["Operated", "operated"]
 
@@ -48,6 +48,8 @@ class Operated(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         told = self.made.tally or self.made
         if told.usage is not None:
             return Metered(usage=credible(told.usage), units=told.units, estimated=False)
+        if told.units and self.source.attempt.candidate.provider.type == "local":
+            return Metered(usage=Usage(), units=told.units, estimated=False)  # engines count no tokens
         expected = self.job.metered(None)
         if not told.units:
             return expected

@@ -20,7 +20,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC).isoformat().replace("+00:00", "Z")
 
 async def models(request: HttpRequest, state: State) -> Answer:
     rows = [
-        _row(name, owner, request.headers)
+        _row(name, owner, request.headers, state)
         for name, owner in (await _listed(state, request.caller.policy)).items()
     ]
     if not _is_anthropic(request.headers):
@@ -34,7 +34,7 @@ async def models(request: HttpRequest, state: State) -> Answer:
 
 async def model(request: HttpRequest, state: State, *, name: str) -> Answer:
     return json_answer(
-        _row(name, await _owner(state, name, request.caller.policy), request.headers)
+        _row(name, await _owner(state, name, request.caller.policy), request.headers, state)
     )
 
 
@@ -75,10 +75,15 @@ def _is_anthropic(headers: Mapping[str, str]) -> bool:
     return "anthropic-version" in headers or "x-api-key" in headers
 
 
-def _row(name: str, owner: str, headers: Mapping[str, str]) -> dict[str, Any]:
+def _row(name: str, owner: str, headers: Mapping[str, str], state: State) -> dict[str, Any]:
     if _is_anthropic(headers):
         return {"type": "model", "id": name, "display_name": name, "created_at": _EPOCH}
-    return {"id": name, "object": "model", "created": 0, "owned_by": owner}
+    row: dict[str, Any] = {"id": name, "object": "model", "created": 0, "owned_by": owner}
+    for provider, settings in state.catalog.offers(name):
+        if provider.id == owner:
+            can = state.catalog.capabilities(provider, settings)
+            return {**row, "operations": sorted(can.operations), "features": sorted(can.features)}
+    return row
 
 
 def _gemini_row(name: str) -> dict[str, Any]:
