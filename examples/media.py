@@ -19,7 +19,7 @@ def call(method: str, path: str = "", data: Any = None, **headers: str) -> bytes
         return bytes(reply.read())
 
 
-file = Path(sys.argv[1])
+file = Path(sys.argv[1] if len(sys.argv) > 1 else __file__)
 with file.open("rb") as handle:  # sent as it is read, however large it is
     size = str(file.stat().st_size)
     name = quote(file.name)
