@@ -330,6 +330,15 @@ async def test_a_session_ends_when_the_next_response_is_not_covered(stored, upst
     assert refused.value.response.status_code == 402
 
 
+async def test_a_session_in_which_nothing_was_said_counts_for_nothing(stored):
+    key = await stored.account("ida", requests_per_minute=2)
+    for _ in range(4):
+        async with stored.connect("well", key) as line:
+            assert (await hear(line))["type"] == "session.created"
+        books = await stored.books()
+    assert books.statuses() == {"cancelled": 4}
+
+
 async def test_a_provider_that_dies_is_an_error_and_costs_nothing(stored):
     key = await stored.account("fritz", budgets={"total": 10**12})
     async with stored.connect("dies-speaking", key) as line:

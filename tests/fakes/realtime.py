@@ -158,7 +158,10 @@ class FakeMind:
     async def think(self, prompt: Any) -> AsyncGenerator[Thought, None]:
         self.prompts.append(prompt)
         try:
-            for thought in self.answers.pop(0) if self.answers else ["Fine. Thanks."]:
+            thoughts = self.answers.pop(0) if self.answers else ["Fine. Thanks."]
+            if not any(isinstance(thought, End) for thought in thoughts):
+                thoughts = [*thoughts, End()]
+            for thought in thoughts:
                 match thought:
                     case str():
                         yield Words(thought)
@@ -168,7 +171,6 @@ class FakeMind:
                         await thought.wait()
                     case _:
                         yield thought
-            yield End()
         finally:
             for _ in range(5):  # a provider's reply is not closed at once
                 await asyncio.sleep(0)

@@ -49,7 +49,8 @@ class Operated(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         if told.usage is not None:
             return Metered(usage=credible(told.usage), units=told.units, estimated=False)
         if told.units and self.source.attempt.candidate.provider.type == "local":
-            return Metered(usage=Usage(), units=told.units, estimated=False)  # engines count no tokens
+            # Engines count no tokens.
+            return Metered(usage=Usage(), units=told.units, estimated=False)
         expected = self.job.metered(None)
         if not told.units:
             return expected

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
 from contextlib import aclosing
-from functools import partial
-from typing import Any, assert_never
+from typing import assert_never
 
 import msgspec
 
@@ -30,7 +28,6 @@ from monoize.realtime.ports import (
     Listener,
     Listeners,
     Mind,
-    Thought,
     Voice,
     Words,
 )
@@ -63,6 +60,7 @@ from monoize.realtime.state import (
     TurnsFailed,
     Unreadable,
 )
+from monoize.realtime.works import Works
 from monoize.settings.realtime import RealtimeSettings
 from monoize.voice_activity import SpeechStarted as Started
 from monoize.voice_activity import TurnSettings
@@ -109,7 +107,7 @@ class Composed:
         self._sound = _Kept()
         self._listening: _Listening | None = None
         self._speakers: dict[str, Speaker] = {}
-        self._works: dict[asyncio.Task[None], str] = {}  # and the response that each is for
+        self._works = Works()
 
     async def run(self) -> Parting:
         """Until the caller leaves, or something is wrong with the line; nothing of it is left running."""
@@ -119,9 +117,7 @@ class Composed:
                 _failed,
             )
         finally:
-            for task in tuple(self._works):
-                task.cancel()
-            await asyncio.gather(*self._works, return_exceptions=True)
+            await self._works.aclose()
 
     # --- the line ---
 
@@ -180,7 +176,8 @@ class Composed:
             case Transcribe():
                 self._transcribe(effect)
             case Think():
-                self._begin(effect.response_id, self._think(effect.response_id, effect.prompt))
+                work = self._think(effect.response_id, effect.prompt)
+                self._works.begin(effect.response_id, work)
             case Speak():
                 self._speaker(effect.response_id).say(effect)
             case Hush():
@@ -222,7 +219,7 @@ class Composed:
         if sound is None:
             sound = self._sound.between(effect.start, effect.end)
         config = self._state.config
-        self._begin("", self._hear(effect.item_id, sound, config))
+        self._works.begin("", self._hear(effect.item_id, sound, config))
 
     async def _hear(self, item_id: str, sound: bytes, config: SessionConfig) -> None:
         ears = self._parts.ears
@@ -237,20 +234,22 @@ class Composed:
         await self._events.put(Transcribed(item_id, heard.text, heard.seconds))
 
     async def _think(self, response_id: str, prompt: Prompt) -> None:
-        ended = False
+        end = End()
         try:
             async with aclosing(self._parts.mind.think(prompt)) as thoughts:
                 async for thought in thoughts:
+                    if isinstance(thought, End):
+                        end = thought
+                        continue
                     speaker = self._speakers.get(response_id)
                     if speaker is not None:
                         await speaker.room()
-                    ended = isinstance(thought, End)
                     await self._events.put(_event(response_id, thought))
         except Exception as error:  # noqa: BLE001 - the outermost loop of a task
             await self._events.put(ThinkingFailed(response_id, _trouble(error)))
             return
-        if not ended:
-            await self._events.put(ThoughtEnded(response_id))
+        # Only now, when nothing of the call is open: whoever hears of the end may stop this task.
+        await self._events.put(ThoughtEnded(response_id, end.finish, end.usage))
 
     def _speaker(self, response_id: str) -> Speaker:
         speaker = self._speakers.get(response_id)
@@ -261,7 +260,7 @@ class Composed:
             pace = self._pace or Tempo(self._clock, self._settings.ahead_seconds)
             speaker = Speaker(response_id, response.wish.config, voice, pace)
             self._speakers = {response_id: speaker}  # of the one response that there is
-            self._begin(response_id, self._speak(response_id, speaker))
+            self._works.begin(response_id, self._speak(response_id, speaker))
         return speaker
 
     async def _speak(self, response_id: str, speaker: Speaker) -> None:
@@ -270,19 +269,10 @@ class Composed:
         except Exception as error:  # noqa: BLE001 - the outermost loop of a task
             await self._events.put(ThinkingFailed(response_id, _trouble(error)))
 
-    # --- tasks ---
-
-    def _begin(self, response_id: str, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._works[task] = response_id
-        task.add_done_callback(partial(self._works.pop))
-
     def _hush(self, response_id: str) -> None:
         """Whoever works for it closes what it holds in its own time; what it still says comes too late."""
         self._speakers.pop(response_id, None)
-        for task, owner in self._works.items():
-            if owner == response_id:
-                task.cancel()
+        self._works.stop(response_id)
 
 
 class _Kept:
@@ -332,7 +322,7 @@ class _Listening:
         return [*events, Listened(self._began_ms + self._size // self._form.bytes_per_ms)]
 
 
-def _event(response_id: str, thought: Thought) -> Event:
+def _event(response_id: str, thought: Words | CallStart | Arguments) -> Event:
     match thought:
         case Words():
             return TextCame(response_id, thought.text)
@@ -340,8 +330,6 @@ def _event(response_id: str, thought: Thought) -> Event:
             return CallCame(response_id, thought.index, thought.call_id, thought.name)
         case Arguments():
             return ArgumentsCame(response_id, thought.index, thought.text)
-        case End():
-            return ThoughtEnded(response_id, thought.finish, thought.usage)
         case _:
             assert_never(thought)
 

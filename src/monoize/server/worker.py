@@ -31,6 +31,7 @@ _VARIABLE = "MONOIZE_WORKER_PLACE"  # how worker processes learn what the parent
 
 
 _CHAT = "chat_completions"
+_WORDS_BYTES = 64 * 1024
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +82,8 @@ def run(place: Place, settings: Settings, workers: int) -> int:
         workers=workers,
         http="httptools",
         ws="websockets-sansio",
-        ws_max_size=settings.settings.realtime.frame_bytes,
+        # A little more than we take: so that a message that is too large gets an answer in words.
+        ws_max_size=settings.settings.realtime.frame_bytes + _WORDS_BYTES,
         ws_per_message_deflate=False,  # sound does not shrink
         lifespan="on",
         access_log=False,

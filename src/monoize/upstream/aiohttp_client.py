@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 
@@ -13,6 +11,7 @@ from typing_extensions import override
 
 from monoize.errors import UpstreamFailed, UpstreamTimeout, UpstreamUnreadable
 from monoize.settings import LimitSettings, TimeoutSettings
+from monoize.upstream._reason import reason
 from monoize.upstream.client import Streamed, UpstreamCall, UpstreamClient, UpstreamReply
 
 __all__ = ["AiohttpClient"]
@@ -52,7 +51,7 @@ class AiohttpClient(UpstreamClient):
         except TimeoutError:
             raise UpstreamTimeout("the provider did not answer in time") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise UpstreamFailed(f"the provider could not be reached: {_reason(error)}") from None
+            raise UpstreamFailed(f"the provider could not be reached: {reason(error)}") from None
 
     async def _sent(self, call: UpstreamCall) -> aiohttp.ClientResponse:
         """A kept connection may have been closed by the provider just now: then once more on a new one."""
@@ -134,7 +133,7 @@ class _Reply(UpstreamReply):
         except TimeoutError:
             raise UpstreamTimeout("the provider fell silent in the middle of its reply") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise UpstreamFailed(f"the provider broke off: {_reason(error)}") from None
+            raise UpstreamFailed(f"the provider broke off: {reason(error)}") from None
 
     @override
     async def close(self) -> None:
@@ -143,13 +142,3 @@ class _Reply(UpstreamReply):
             self._response.release()
         else:
             self._response.close()
-
-
-def _reason(error: Exception) -> str:
-    """A sentence without an address: what lies behind the gateway is not the caller's affair."""
-    wrapped = (getattr(error, name, None) for name in ("os_error", "certificate_error"))
-    cause = next((found for found in wrapped if found is not None), error)
-    if isinstance(cause, ssl.SSLError):  # its errno is OpenSSL's, not the system's
-        return f"TLS: {(cause.reason or 'handshake failed').lower().replace('_', ' ')}"
-    number = getattr(cause, "errno", None)
-    return os.strerror(number) if isinstance(number, int) and number > 0 else type(cause).__name__

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,6 +13,7 @@ from aiohttp import WSMsgType
 from typing_extensions import override
 
 from monoize.errors import UpstreamFailed, UpstreamTimeout
+from monoize.upstream._reason import reason
 
 __all__ = [
     "AiohttpSockets",
@@ -111,7 +110,7 @@ class AiohttpSockets(SocketClient):
         except TimeoutError:
             raise UpstreamTimeout("the provider did not open the session in time") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise UpstreamFailed(f"the provider could not be reached: {_reason(error)}") from None
+            raise UpstreamFailed(f"the provider could not be reached: {reason(error)}") from None
         finally:
             if socket is None:
                 await session.close()
@@ -167,7 +166,7 @@ class _AiohttpSocket(UpstreamSocket):
         except TimeoutError:
             raise UpstreamTimeout("the provider takes nothing any more") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise UpstreamFailed(f"the provider is gone: {_reason(error)}") from None
+            raise UpstreamFailed(f"the provider is gone: {reason(error)}") from None
 
     @override
     async def close(self, code: int = 1000, reason: str = "") -> None:
@@ -177,13 +176,3 @@ class _AiohttpSocket(UpstreamSocket):
                     await self._socket.close(code=code, message=reason.encode()[:123])
         finally:
             await self._session.close()
-
-
-def _reason(error: BaseException) -> str:
-    """A sentence without an address: what lies behind the gateway is not the caller's affair."""
-    wrapped = (getattr(error, name, None) for name in ("os_error", "certificate_error"))
-    cause = next((found for found in wrapped if found is not None), error)
-    if isinstance(cause, ssl.SSLError):  # its errno is OpenSSL's, not the system's
-        return f"TLS: {(cause.reason or 'handshake failed').lower().replace('_', ' ')}"
-    number = getattr(cause, "errno", None)
-    return os.strerror(number) if isinstance(number, int) and number > 0 else type(cause).__name__

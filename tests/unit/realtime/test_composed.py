@@ -160,6 +160,8 @@ async def test_speaking_into_a_reply_stops_it_at_once():
         session.line.say("input_audio_buffer.append", audio=sound(300, LOUD))
         cancelled = await session.line.until("response.done")
         assert cancelled["response"]["status"] == "cancelled"
+        for _ in range(20):
+            await asyncio.sleep(0)
         assert mind.closed == 1
 
         session.line.say("input_audio_buffer.append", audio=sound(300))
@@ -253,6 +255,16 @@ async def test_a_caller_who_leaves_in_the_middle_of_a_sentence_leaves_nothing_be
         await session.line.until("response.created")
         session.pace.gate.clear()
     # `running` has looked for what is left
+
+
+async def test_leaving_right_after_an_interruption_breaks_off_no_closing():
+    session = Session(mind=FakeMind(["Half an answer. And", asyncio.Event()]))
+    async with running(session):
+        session.write()
+        await session.line.until("response.output_audio.delta")
+        session.line.say("response.cancel")
+        session.line.leave()
+    # `running` has counted what was closed
 
 
 async def test_a_caller_who_takes_nothing_is_given_up():
