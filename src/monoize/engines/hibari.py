@@ -5,28 +5,26 @@ from __future__ import annotations
 import importlib
 import re
 import textwrap
-from collections.abc import AsyncGenerator
-from typing import Annotated, Any
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Any
 
-import msgspec
 from typing_extensions import override
 
-from monoize.engine import EngineSetup, EngineStatus, Sound, SpeechEngine
-from monoize.engines import _pinned
+from monoize.engine import Sound, SpeechEngine
 from monoize.engines._onnx import ONNXRUNTIME
 from monoize.engines._pinned import Package, Pinned
-from monoize.errors import ConfigError, EngineError, InvalidRequest, UnsupportedByTarget
+from monoize.engines._threaded import Threaded
+from monoize.errors import InvalidRequest, UnsupportedByTarget
 from monoize.sentences import sentences
 from monoize.sound import PYAV
-from monoize.workshop import Workshop
 
-__all__ = ["ENGINE", "Hibari", "Options"]
+__all__ = ["ENGINE", "Hibari"]
 
 _MODEL = "hibari-heart"
 _VOICE = "heart"
 _HIBARI = Package(requirement="hibari-tts==0.2.1", module="hibari")
 _FILES_OF_SOUND = Package(requirement=PYAV, module="av")  # what it says is wanted as mp3, opus, …
-_PACKAGES = (ONNXRUNTIME, _HIBARI, _FILES_OF_SOUND)
 _NETWORK = "hibari.onnx"
 _FILES = tuple(
     Pinned(package=_HIBARI, file=f"assets/{name}", size=size, sha256=sha256)
@@ -71,43 +69,18 @@ _LONGEST_WORD = 32
 _ENDLESS = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    waiting: Annotated[int, msgspec.Meta(ge=0)] = 32  # sentences that may wait for the one at work
-
-
-class Hibari(SpeechEngine):
+class Hibari(Threaded[Any], SpeechEngine):
     id = "hibari"
+    model = _MODEL
+    packages = (ONNXRUNTIME, _HIBARI, _FILES_OF_SOUND)
+    files = _FILES
     rate = 24_000
     features = frozenset({"supports_voices", "supports_formats", "supports_stream"})
     limits = {"max_chars": _MOST_CHARACTERS}  # noqa: RUF012 - never changed
 
-    def __init__(self, setup: EngineSetup) -> None:
-        try:
-            options = msgspec.convert(setup.options, Options)
-        except msgspec.ValidationError as mistake:
-            raise ConfigError(f"engine {self.id}: {mistake}") from None
-        self._folder = setup.folder
-        self._workshop = Workshop(self.id, self._load, slots=1, waiting=options.waiting)
-
-    @override
-    def models(self) -> tuple[str, ...]:
-        return (_MODEL,)
-
     @override
     def voices(self) -> tuple[str, ...]:
         return (_VOICE,)
-
-    @override
-    def available(self) -> EngineStatus:
-        return _pinned.missing(_PACKAGES, _FILES) or EngineStatus(installed=True)
-
-    @override
-    async def start(self) -> None:
-        await self._workshop.start()
-
-    @override
-    async def aclose(self) -> None:
-        await self._workshop.aclose()
 
     @override
     async def speak(
@@ -142,18 +115,12 @@ class Hibari(SpeechEngine):
                 param="speed",
             )
 
-    def _load(self) -> Any:
-        status = self.available()
-        if not status.installed:
-            raise EngineError(f"{status.reason} Install it: {status.install}")
-        paths = {file.file: _pinned.verified(file, self._folder) for file in _FILES}
-        try:
-            package: Any = importlib.import_module("hibari")
-            # With the file named, the package never looks for a voice elsewhere: it would download one.
-            speaker = package.Hibari(model=str(paths[f"assets/{_NETWORK}"]), threads=1)
-            speaker("Ready.", seed=_SEED)  # its dictionaries are read with the first word
-        except (ImportError, OSError, RuntimeError) as error:
-            raise EngineError(f"The local engine {self.id} cannot be loaded: {error}") from error
+    @override
+    def _load(self, paths: Mapping[str, Path]) -> Any:
+        package: Any = importlib.import_module("hibari")
+        # With the file named, the package never looks for a voice elsewhere: it would download one.
+        speaker = package.Hibari(model=str(paths[f"assets/{_NETWORK}"]), threads=1)
+        speaker("Ready.", seed=_SEED)  # its dictionaries are read with the first word
         return speaker
 
 

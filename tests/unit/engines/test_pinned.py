@@ -17,7 +17,7 @@ from monoize.errors import EngineError
 
 CONTENT = b"a very small model"
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
-ALL_PACKAGES = {*minilm._PACKAGES, *moonshine._PACKAGES, *hibari._PACKAGES, _silero.SILERO}
+ALL_PACKAGES = {*minilm.ENGINE.packages, *moonshine.ENGINE.packages, *hibari.ENGINE.packages, _silero.SILERO}
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_what_a_hint_names_is_what_the_extra_installs(package):
 
 @pytest.mark.parametrize(
     "pinned",
-    [*minilm._FILES, *moonshine._FILES, *hibari._FILES],
+    [*minilm.ENGINE.files, *moonshine.ENGINE.files, *hibari.ENGINE.files],
     ids=lambda one: f"{one.package.module}/{one.file}",
 )
 def test_a_file_that_is_hashed_comes_from_one_version(pinned):
