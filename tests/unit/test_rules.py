@@ -48,6 +48,22 @@ def run(tmp_path, capsys, monkeypatch):
 # --- the page of this project ----------------------------------------------------------------------
 
 
+# Sections that name only goals or repeat others, and those whose turn has not come.
+LEFT_OUT = {"S3-6.1", "S3-8", "S4-1"}
+
+
+def sections(name: str, prefix: str) -> list[str]:
+    """The sections of a specification without rules of its own; one that has parts says nothing itself."""
+    text = (SPECIFICATIONS / name).read_text("utf-8")
+    found = re.findall(r"^#{2,3} (\d(?:\.\d)?)\.? ", text, re.MULTILINE)
+    parts = {section[0] for section in found if "." in section}
+    return [
+        f"{prefix}-{section}"
+        for section in found
+        if section not in parts and f"{prefix}-{section}" not in LEFT_OUT
+    ]
+
+
 @pytest.mark.skipif(not SPECIFICATIONS.is_dir(), reason="the specifications are not at hand")
 def test_the_page_lists_every_rule_of_the_specifications_and_no_other():
     page, unread = read_page((ROOT / "docs" / "rules.md").read_text("utf-8"))
@@ -59,12 +75,9 @@ def test_the_page_lists_every_rule_of_the_specifications_and_no_other():
         )
     ]
     assert {"URP-1", "HEALTH-1c", "PIPE-1a", "ACTU-11", "INV-3"} < set(specified)
-    operations = (SPECIFICATIONS / "4-canonical-ir.md").read_text("utf-8")
-    sections = re.findall(r"^#{2,3} (\d(?:\.\d)?)\.? ", operations, re.MULTILINE)
-    parts = {section[0] for section in sections if "." in section}
-    # A section with parts says nothing of its own, and the first one names only goals.
-    said = [section for section in sections if section not in parts | {"1"}]
-    assert sorted(rule.id for rule in page) == sorted([*specified, *(f"S4-{s}" for s in said)])
+    assert sorted(rule.id for rule in page) == sorted(
+        [*specified, *sections("3-reframer-service.md", "S3"), *sections("4-canonical-ir.md", "S4")]
+    )
     assert unread == []
 
 

@@ -17,7 +17,12 @@ from monoize.errors import EngineError
 
 CONTENT = b"a very small model"
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
-ALL_PACKAGES = {*minilm.ENGINE.packages, *moonshine.ENGINE.packages, *hibari.ENGINE.packages, _silero.SILERO}
+ALL_PACKAGES = {
+    *minilm.ENGINE.packages,
+    *moonshine.ENGINE.packages,
+    *hibari.ENGINE.packages,
+    _silero.SILERO,
+}
 
 
 @pytest.fixture
