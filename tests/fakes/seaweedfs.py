@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import shutil
 import signal
 import socket
@@ -113,8 +114,9 @@ class S3Server:
         return len(found.get("Entries") or ())
 
     def pause(self) -> None:
-        """Connections are still taken, by the kernel; nobody answers."""
+        """Connections are still taken, by the kernel; nobody answers. Returns when all of it stands still."""
         self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)
