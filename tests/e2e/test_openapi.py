@@ -64,7 +64,12 @@ def port() -> Iterator[int]:
 
 @pytest.mark.soak
 @api.parametrize()
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=8 if SOAK else 5,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
 def test_no_call_breaks_what_the_document_says(case, port):
     case.call_and_validate(
         base_url=f"http://127.0.0.1:{port}",

@@ -81,7 +81,7 @@ async def test_killed_in_the_middle_of_uploads(
     media = {"keep_days": None, "store": "./media"}
     gateway = MortalGateway(tmp_path, settings(database_url, **media))
     stored: dict[str, str] = {}
-    for round_ in range(20 if SOAK else 3):
+    for round_ in range(20 if SOAK else 1):
         await asyncio.to_thread(gateway.start)
         killed = asyncio.Event()
         uploads = [
