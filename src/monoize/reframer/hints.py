@@ -9,7 +9,7 @@ import msgspec
 
 from monoize.reframer.normalized import NormalizedMessage
 from monoize.reframer.tags import MaskBit, Role, TagEffects
-from monoize.reframer.tokenizer import token_count
+from monoize.tokenizer import token_count
 
 __all__ = ["TokenHint", "bit_names", "token_hints"]
 

@@ -16,8 +16,8 @@ from monoize.reframer.reader import Reading, read, read_value
 from monoize.reframer.repair import repaired
 from monoize.reframer.source import array_items
 from monoize.reframer.tags import TagTable, tag_table
-from monoize.reframer.tokenizer import TOKENIZER
 from monoize.reframer.validate import findings, is_valid
+from monoize.tokenizer import TOKENIZER
 
 __all__ = ["Counts", "Mode", "Reframed", "Refused", "reframe", "reframe_batch"]
 

@@ -156,9 +156,7 @@ class _Stream:
 
     async def aclose(self) -> None:
         await self._chunks.aclose()
-        await (
-            self._done.aclose()
-        )  # a caller may leave before the first byte: then nothing has run yet
+        await self._done.aclose()  # who leaves before the first byte has run nothing of it
 
 
 async def _generated(blob: Blob) -> AsyncGenerator[bytes, None]:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from monoize import tokenizer as tokenizer_module
 from monoize.reframer import Reframed, reframe
-from monoize.reframer import tokenizer as tokenizer_module
-from monoize.reframer.tokenizer import TOKENIZER, token_count
+from monoize.tokenizer import TOKENIZER, token_count
 
 
 def judged(text: str) -> int:

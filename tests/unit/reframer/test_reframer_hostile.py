@@ -11,7 +11,7 @@ import pytest
 
 from monoize.reframer import Reframed, Refused, Source, reframe, reframe_batch
 from monoize.reframer.finding import MAX_FINDINGS
-from monoize.reframer.tokenizer import warm_up
+from monoize.tokenizer import warm_up
 
 Made = Callable[[int], bytes]
 
