@@ -1,0 +1,93 @@
+"""One way to write a JSON value, RFC 8785, so that equal values have equal hashes everywhere (D44, D45)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+__all__ = ["EMPTY_HASH", "MAX_INTEGER", "NotCanonical", "canonical", "hash_of", "sha256"]
+
+MAX_INTEGER = 2**53 - 1  # beyond it a double loses digits, and RFC 8785 knows doubles only
+EMPTY_HASH = hashlib.sha256(b"").hexdigest()  # of what is absent
+
+
+class NotCanonical(ValueError):
+    """A value that RFC 8785 cannot write: NaN, an integer beyond 2^53-1, half a character."""
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def hash_of(value: Any) -> str:
+    return sha256(canonical(value))
+
+
+def canonical(value: Any) -> bytes:
+    try:
+        return _written(value).encode("utf-8")
+    except UnicodeEncodeError:
+        raise NotCanonical("half a character (a lone surrogate) has no UTF-8 form") from None
+    except RecursionError:
+        raise NotCanonical("nested too deep") from None
+
+
+def _written(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _text(value)
+        case int():
+            if abs(value) > MAX_INTEGER:
+                raise NotCanonical(f"the integer {value} is beyond 2^53-1")
+            return str(value)
+        case float():
+            return _number(value)
+        case Mapping():
+            # The order is that of UTF-16 code units, which differs from Python's beyond the first plane.
+            names = sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+            return "{" + ",".join(f"{_text(name)}:{_written(value[name])}" for name in names) + "}"
+        case Sequence():
+            return "[" + ",".join(_written(item) for item in value) + "]"
+        case _:
+            raise NotCanonical(f"a {type(value).__name__} is no JSON value")
+
+
+def _text(text: str) -> str:
+    try:
+        return orjson.dumps(text).decode()
+    except TypeError:  # a lone surrogate: refused when the whole is written
+        return json.dumps(text, ensure_ascii=False)
+
+
+def _number(number: float) -> str:
+    """As ECMAScript writes it: the shortest digits that read back, exponents from 1e21 and below 1e-6."""
+    if not math.isfinite(number):
+        raise NotCanonical(f"{number} is not JSON")
+    if number == 0:
+        return "0"
+    sign = "-" if number < 0 else ""
+    digits, _, exponent = f"{abs(number)!r}".partition("e")
+    whole, _, fraction = digits.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    point = len(whole) + int(exponent or 0)  # where the point stands in `figures`
+    figures = (whole + fraction).lstrip("0")
+    point -= len(whole + fraction) - len(figures)
+    figures = figures.rstrip("0")
+    count = len(figures)
+    if count <= point <= 21:
+        return f"{sign}{figures}{'0' * (point - count)}"
+    if 0 < point <= 21:
+        return f"{sign}{figures[:point]}.{figures[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{figures}"
+    mantissa = figures if count == 1 else f"{figures[0]}.{figures[1:]}"
+    return f"{sign}{mantissa}e{'+' if point > 0 else '-'}{abs(point - 1)}"

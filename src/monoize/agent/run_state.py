@@ -1,0 +1,84 @@
+"""Everything a run is at one moment, as one value: the reducer makes the next one from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from monoize.agent.contract import ExecutionContract
+from monoize.agent.manifest import ToolManifest
+from monoize.agent.message import AgentMessage, ToolInvocation
+from monoize.agent.outcome import AgentOutcome, Failure
+from monoize.agent.profile import Profile
+from monoize.agent.states import State
+
+__all__ = ["Counters", "RunState", "Settled", "Terms"]
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What does not change while a run lasts."""
+
+    run_id: str
+    contract: ExecutionContract
+    manifest: ToolManifest  # only what the contract allows
+    profile: Profile
+    task: str
+    decision_trace: tuple[Mapping[str, Any], ...] = ()  # how the factory came to this contract
+    history: tuple[AgentMessage, ...] = ()  # of the parent run, when this one goes on with it
+    build: str = ""  # of the runtime: its version and those of what it stands on
+
+
+class Counters(msgspec.Struct, frozen=True, kw_only=True):
+    inferences: int = 0
+    tokens: int = 0
+    tokens_estimated: bool = False
+    tool_calls: int = 0  # dispatched
+    per_tool: Mapping[str, int] = {}
+    format_retries: int = 0
+    executed: int = 0  # well-formed envelopes that came back (D38)
+    succeeded: int = 0  # of those, the ones that say ok
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that has its result, whatever it is: every call gets exactly one."""
+
+    call_id: str
+    name: str
+    envelope: bytes
+    is_error: bool
+    executed: bool  # it was started and a well-formed result came back
+    content: str = ""  # as the model will see it, within the budget
+    truncated: bool = False
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    terms: Terms
+    at: State = State.PRECHECK
+    messages: tuple[AgentMessage, ...] = ()
+    counters: Counters = Counters()
+    calls: tuple[ToolInvocation, ...] = ()  # of this round, in the order they were emitted
+    settled: tuple[Settled, ...] = ()  # of this round, in the same order
+    proofs: tuple[
+        int, ...
+    ] = ()  # seq of the entries that hold a required call's result (invariant C)
+    called: tuple[str, ...] = ()  # names of executed calls of the whole run, in order
+    call_hashes: tuple[str, ...] = ()  # name and arguments of every dispatched call
+    call_ids: frozenset[str] = frozenset()
+    interrupted: Failure | None = None
+    timed_out: Failure | None = None
+    pending_failure: Failure | None = None
+    attempted_call: bool = False  # under `forbidden`: that alone is the violation (D34)
+    answered: bool = False  # the last reply asks for no tool
+    retry_note: str | None = None  # what the last reply did wrong, for the next one
+    synthesis: bool = False  # the next inference is the last one, without tools (D37)
+    context_tokens: int = 0
+    elapsed_ms: int = 0
+    step: int = 0
+    seq: int = 0
+    head: str = ""
+    fingerprint: str = ""
+    output: str = ""
+    outcome: AgentOutcome | None = None
+    failure: Failure | None = None
