@@ -28,6 +28,7 @@ class Infer(msgspec.Struct, frozen=True, kw_only=True):
     max_output_tokens: int
     timeout_ms: int
     synthesis: bool = False
+    recalled: bool = False  # the reply is there already: that of `Terms.recalled`
 
 
 class CallTool(msgspec.Struct, frozen=True, kw_only=True):

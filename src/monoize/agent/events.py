@@ -64,6 +64,7 @@ class ToolFailed(Happening, frozen=True, kw_only=True, tag="tool_failed"):
     call_id: str
     failure: Failure
     was_started: bool = True
+    ends_run: bool = True  # no: the model is told that nobody knows whether it took effect
 
 
 class Summarized(Happening, frozen=True, kw_only=True, tag="summarized"):

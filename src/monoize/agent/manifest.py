@@ -13,13 +13,17 @@ from monoize.agent.canonical_json import hash_of
 __all__ = ["TOOL_NAME", "ToolManifest", "ToolSpec"]
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every provider takes
-_NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def _nothing() -> Mapping[str, Any]:
+    return {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str = ""
-    parameters: Mapping[str, Any] = _NOTHING  # JSON Schema, draft 2020-12, of its arguments
+    # JSON Schema, draft 2020-12, of its arguments
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=_nothing)
     result_schema: Mapping[str, Any] | None = None  # of `result` in its envelope
     # Free of side effects: may run beside others, ahead of time, and again after a crash.
     pure: bool = False

@@ -41,6 +41,7 @@ class FailureCode(StrEnum):
     TOTAL_TIMEOUT = "total_timeout"
     INFERENCE_TIMEOUT = "inference_timeout"
     TOOL_TIMEOUT = "tool_timeout"
+    UNKNOWN_EFFECT = "unknown_effect"  # of a call only: the run goes on after a crash
     # FAILED_BUDGET_EXHAUSTED
     MAX_INFERENCES = "max_inferences"
     MAX_TOKENS = "max_tokens"
@@ -59,10 +60,10 @@ class FailureCode(StrEnum):
     TRUNCATED = "truncated"  # likewise: the answer was cut off by its token limit
     # FAILED_PROTOCOL_MALFORMED: what the adapter said of the last try
     MALFORMED = "malformed"
+    EMPTY_REPLY = "empty_reply"
     GATE_VIOLATED = "gate_violated"
     # FAILED_VALIDATION
     UNKNOWN_TOOL = "unknown_tool"
-    TOOL_NOT_ALLOWED = "tool_not_allowed"
     INVALID_ARGUMENTS = "invalid_arguments"
     INVALID_ENVELOPE = "invalid_envelope"
     DUPLICATE_CALL_ID = "duplicate_call_id"

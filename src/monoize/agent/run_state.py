@@ -7,14 +7,24 @@ from typing import Any
 
 import msgspec
 
+from monoize.agent.adapted import ProtocolAdapterResult
 from monoize.agent.contract import ExecutionContract
+from monoize.agent.events import ToolFailed, ToolReturned
 from monoize.agent.manifest import ToolManifest
 from monoize.agent.message import AgentMessage, ToolInvocation
 from monoize.agent.outcome import AgentOutcome, Failure
 from monoize.agent.profile import Profile
 from monoize.agent.states import State
 
-__all__ = ["Counters", "RunState", "Settled", "Terms"]
+__all__ = ["Counters", "Recalled", "RunState", "Settled", "Terms"]
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+    """A reply of the parent run whose calls waited for a person: this run begins with it instead of asking again (D46)."""
+
+    request: bytes
+    raw: bytes
+    streamed: bool
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +37,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     decision_trace: tuple[Mapping[str, Any], ...] = ()  # how the factory came to this contract
     history: tuple[AgentMessage, ...] = ()  # of the parent run, when this one goes on with it
+    recalled: Recalled | None = None
     build: str = ""  # of the runtime: its version and those of what it stands on
 
 
@@ -49,7 +60,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     envelope: bytes
     is_error: bool
     executed: bool  # it was started and a well-formed result came back
-    content: str = ""  # as the model will see it, within the budget
+    content: str | None = None  # as the model will see it, within the budget; None until OBSERVE
     truncated: bool = False
 
 
@@ -58,22 +69,24 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     at: State = State.PRECHECK
     messages: tuple[AgentMessage, ...] = ()
     counters: Counters = Counters()
+    adapted: ProtocolAdapterResult | None = None  # the last reply
     calls: tuple[ToolInvocation, ...] = ()  # of this round, in the order they were emitted
     settled: tuple[Settled, ...] = ()  # of this round, in the same order
+    early: tuple[ToolReturned | ToolFailed, ...] = ()  # results whose turn has not come
     proofs: tuple[
         int, ...
     ] = ()  # seq of the entries that hold a required call's result (invariant C)
-    called: tuple[str, ...] = ()  # names of executed calls of the whole run, in order
-    call_hashes: tuple[str, ...] = ()  # name and arguments of every dispatched call
-    call_ids: frozenset[str] = frozenset()
+    called: tuple[str, ...] = ()  # names of dispatched calls of the whole run, in order
+    call_hashes: tuple[str, ...] = ()  # of name and arguments, likewise
     interrupted: Failure | None = None
     timed_out: Failure | None = None
     pending_failure: Failure | None = None
     attempted_call: bool = False  # under `forbidden`: that alone is the violation (D34)
     answered: bool = False  # the last reply asks for no tool
-    retry_note: str | None = None  # what the last reply did wrong, for the next one
+    nudged: bool = False  # told once that a tool must be called (D41)
     synthesis: bool = False  # the next inference is the last one, without tools (D37)
-    context_tokens: int = 0
+    context_tokens: int = 0  # of the next request, as far as it is known
+    trail: tuple[tuple[int, str, str, str], ...] = ()  # seq, step, from, to of every transition
     elapsed_ms: int = 0
     step: int = 0
     seq: int = 0

@@ -1,0 +1,122 @@
+"""The verdict on a model's tool calls, for the whole batch before any of it runs (VALIDATE_CALLS)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from monoize.agent.canonical_json import canonical, sha256
+from monoize.agent.message import ToolInvocation
+from monoize.agent.outcome import AgentOutcome, Failure, FailureCode
+from monoize.agent.run_state import RunState
+from monoize.agent.schema import value_problem
+
+__all__ = ["call_hash", "judged", "needs_approval"]
+
+
+def call_hash(call: ToolInvocation) -> str:
+    """What a call does: its tool and the very text of its arguments."""
+    return sha256(canonical([call.name, call.raw_arguments]))
+
+
+def judged(state: RunState, calls: tuple[ToolInvocation, ...]) -> Failure | None:
+    """The first thing that is wrong with them, in a fixed order; None when all of them may run."""
+    for check in _CHECKS:
+        failure = next(check(state, calls), None)
+        if failure is not None:
+            return failure
+    return None
+
+
+def needs_approval(call: ToolInvocation, state: RunState) -> bool:
+    contract = state.terms.contract
+    spec = state.terms.manifest.get(call.name)
+    asked = call.name in contract.approval or (
+        spec is not None and f"scope:{spec.scope}" in contract.approval
+    )
+    return asked and call_hash(call) not in contract.approved_calls
+
+
+# --- the checks ----------------------------------------------------------------------------------
+
+
+def _well_formed(state: RunState, calls: tuple[ToolInvocation, ...]) -> Iterator[Failure]:
+    ids = Counter(call.id for call in calls)
+    for call in calls:
+        spec = state.terms.manifest.get(call.name)
+        if spec is None:
+            yield _invalid(FailureCode.UNKNOWN_TOOL, f"{call.name!r} is no tool of this contract")
+        elif (problem := value_problem(spec.parameters, call.arguments)) is not None:
+            yield _invalid(FailureCode.INVALID_ARGUMENTS, f"{call.name}: {problem}")
+        if ids[call.id] > 1:
+            yield _invalid(
+                FailureCode.DUPLICATE_CALL_ID, f"two calls of one reply have the id {call.id!r}"
+            )
+
+
+def _no_cycle(state: RunState, calls: tuple[ToolInvocation, ...]) -> Iterator[Failure]:
+    forbidden = frozenset(state.terms.contract.cycle_forbid)
+    if not forbidden:
+        return
+    names = (*state.called[-1:], *(call.name for call in calls))
+    for pair in pairwise(names):
+        if pair in forbidden:
+            yield _violates(FailureCode.CYCLE_FORBIDDEN, f"{pair[0]} -> {pair[1]} is forbidden")
+
+
+def _not_repeated(state: RunState, calls: tuple[ToolInvocation, ...]) -> Iterator[Failure]:
+    limit = state.terms.contract.max_identical_calls
+    if not limit:
+        return
+    counts = Counter((*state.call_hashes, *map(call_hash, calls)))
+    for call in calls:
+        if counts[call_hash(call)] > limit:
+            yield _violates(
+                FailureCode.REPEATED_CALL,
+                f"{call.name} was called with the same arguments more than {limit} times",
+            )
+
+
+def _within_budget(state: RunState, calls: tuple[ToolInvocation, ...]) -> Iterator[Failure]:
+    contract, used = state.terms.contract, state.counters
+    if used.tool_calls + len(calls) > contract.max_tool_calls:
+        yield _too_many(
+            FailureCode.MAX_TOOL_CALLS,
+            f"{len(calls)} more calls would exceed the {contract.max_tool_calls} of the contract",
+        )
+    for name, more in Counter(call.name for call in calls).items():
+        limit = contract.per_tool_calls.get(name)
+        if limit is not None and used.per_tool.get(name, 0) + more > limit:
+            yield _too_many(FailureCode.PER_TOOL_CALLS, f"{name} may be called {limit} times")
+
+
+def _approved(state: RunState, calls: tuple[ToolInvocation, ...]) -> Iterator[Failure]:
+    for call in calls:
+        if needs_approval(call, state):
+            yield Failure(
+                outcome=AgentOutcome.INTERRUPTED,
+                code=FailureCode.APPROVAL_REQUIRED,
+                reason=f"{call.name} needs a person's approval",
+            )
+
+
+_CHECKS: tuple[Callable[[RunState, tuple[ToolInvocation, ...]], Iterator[Failure]], ...] = (
+    _well_formed,
+    _no_cycle,
+    _not_repeated,
+    _within_budget,
+    _approved,
+)
+
+
+def _invalid(code: FailureCode, reason: str) -> Failure:
+    return Failure(outcome=AgentOutcome.FAILED_VALIDATION, code=code, reason=reason)
+
+
+def _violates(code: FailureCode, reason: str) -> Failure:
+    return Failure(outcome=AgentOutcome.FAILED_CONTRACT_VIOLATION, code=code, reason=reason)
+
+
+def _too_many(code: FailureCode, reason: str) -> Failure:
+    return Failure(outcome=AgentOutcome.FAILED_BUDGET_EXHAUSTED, code=code, reason=reason)

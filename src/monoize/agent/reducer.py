@@ -1,0 +1,209 @@
+"""The state machine of a run: `step(state, event)` is the next state and what is to be done, and nothing else happens.
+
+The table below says which event is taken in which state. Live runs, simulations and replays all go through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from monoize.agent import executing, replying
+from monoize.agent.budgets import output_allowance, overhead_tokens, time_left_ms, tokens_of
+from monoize.agent.commit import PREDICATES, Predicate, decide
+from monoize.agent.effects import Effect, Finish, Infer, Precheck
+from monoize.agent.entry import first_prev
+from monoize.agent.events import (
+    Event,
+    InferenceFailed,
+    Inferred,
+    Interrupted,
+    Prechecked,
+    Proceed,
+    Summarized,
+    ToolFailed,
+    ToolReturned,
+)
+from monoize.agent.message import AgentMessage
+from monoize.agent.outcome import AgentOutcome, Failure
+from monoize.agent.recording import event_json, recorded
+from monoize.agent.run_state import RunState, Terms
+from monoize.agent.states import State
+
+__all__ = ["IllegalEvent", "Step", "advance", "begin", "step", "waits"]
+
+Step: TypeAlias = tuple[RunState, tuple[Effect, ...]]
+
+
+class IllegalEvent(Exception):
+    """An event that the state does not take: a defect of whoever sent it."""
+
+
+def begin(terms: Terms) -> Step:
+    task = AgentMessage(role="user", content=terms.task)
+    # A recalled reply answers what the history ends with: the task was said there already.
+    messages = terms.history if terms.recalled is not None else (*terms.history, task)
+    state = RunState(
+        terms=terms,
+        messages=messages,
+        context_tokens=overhead_tokens(terms.manifest) + tokens_of(messages),
+        head=first_prev(terms.contract.contract_hash),
+    )
+    return state, (Precheck(timeout_ms=time_left_ms(state)),)
+
+
+def advance(state: RunState, event: Event, predicates: tuple[Predicate, ...] = PREDICATES) -> Step:
+    """One event, and on through the states that wait for nobody."""
+    state, effects = step(state, event, predicates)
+    done = list(effects)
+    while not waits(state):
+        state, effects = step(state, Proceed(elapsed_ms=event.elapsed_ms), predicates)
+        done += effects
+    return state, tuple(done)
+
+
+def step(state: RunState, event: Event, predicates: tuple[Predicate, ...] = PREDICATES) -> Step:
+    state = msgspec.structs.replace(state, elapsed_ms=max(state.elapsed_ms, event.elapsed_ms))
+    if state.at is State.COMMIT and isinstance(event, Proceed):
+        return _commit(state, predicates)
+    row = _TABLE.get((state.at, type(event)))
+    if row is None:
+        raise IllegalEvent(f"{state.at} does not take {type(event).__name__}")
+    return row(state, event)
+
+
+def waits(state: RunState) -> bool:
+    """Whether only an event from outside leads on."""
+    match state.at:
+        case State.PRECHECK | State.INFER | State.TERMINATE:
+            return True
+        case State.EXECUTE:
+            return len(state.settled) < len(state.calls)
+        case State.OBSERVE:
+            return any(settled.content is None for settled in state.settled)
+        case State.VALIDATE_CALLS | State.COMMIT:
+            return False
+
+
+# --- PRECHECK ------------------------------------------------------------------------------------
+
+
+def _prechecked(state: RunState, event: Prechecked) -> Step:
+    if event.failures:
+        state = msgspec.structs.replace(state, pending_failure=event.failures[0])
+        to = State.COMMIT
+    else:
+        to = State.INFER
+    state, entry = recorded(
+        state, to, event_json(event), action=_opening(state.terms), result=event.report
+    )
+    return (state, (entry,)) if event.failures else _infer(state, (entry,))
+
+
+def _opening(terms: Terms) -> Mapping[str, Any]:
+    return {
+        "task": terms.task,
+        "build": terms.build,
+        "contract_id": terms.contract.contract_id,
+        "decision_trace": list(terms.decision_trace),  # where the policy came from (phase 2b)
+        "history": [message.digest() for message in terms.history],
+    }
+
+
+# --- INFER ---------------------------------------------------------------------------------------
+
+
+def _infer(state: RunState, before: tuple[Effect, ...]) -> Step:
+    contract = state.terms.contract
+    is_recalled = state.terms.recalled is not None and state.counters.inferences == 0
+    must_call = contract.tool_policy == "required" and not state.proofs
+    no_call = contract.tool_policy == "forbidden" or state.synthesis
+    order = Infer(
+        messages=state.messages,
+        expects="text" if no_call else "call" if must_call else "any",
+        gated=contract.token_gate and must_call,
+        max_output_tokens=max(1, output_allowance(state)),
+        timeout_ms=time_left_ms(state),
+        synthesis=state.synthesis,
+        recalled=is_recalled,
+    )
+    state = msgspec.structs.replace(
+        state, step=state.step + 1, calls=(), settled=(), adapted=None, answered=False
+    )
+    return state, (*before, order)
+
+
+# --- anywhere ------------------------------------------------------------------------------------
+
+
+def _stopped(state: RunState, event: Interrupted) -> Step:
+    """Before anything else is done: PRECHECK and INFER leave at once."""
+    state, entry = recorded(_marked(state, event), State.COMMIT, event_json(event))
+    return state, (entry,)
+
+
+def _stopped_executing(state: RunState, event: Interrupted) -> Step:
+    return executing.closed_all(_marked(state, event), event)
+
+
+def _noted(state: RunState, event: Interrupted) -> Step:
+    """On the way to COMMIT anyway, which looks at it first."""
+    return _marked(state, event), ()
+
+
+def _too_late(state: RunState, event: Event) -> Step:
+    del event
+    return state, ()
+
+
+def _marked(state: RunState, event: Interrupted) -> RunState:
+    failure = Failure(outcome=AgentOutcome.INTERRUPTED, code=event.code, reason=event.reason)
+    return msgspec.structs.replace(state, interrupted=state.interrupted or failure)
+
+
+# --- COMMIT --------------------------------------------------------------------------------------
+
+
+def _commit(state: RunState, predicates: tuple[Predicate, ...]) -> Step:
+    decision = decide(state, predicates)
+    verdict = {
+        "predicate": decision.predicate,
+        "outcome": decision.outcome,
+        "failure_code": None if decision.failure is None else decision.failure.code,
+        "reason": None if decision.failure is None else decision.failure.reason,
+        "proofs": list(state.proofs),
+    }
+    state, entry = recorded(
+        state,
+        decision.to,
+        event_json(Proceed(elapsed_ms=0)),
+        action=msgspec.to_builtins(state.counters),
+        result=verdict,
+    )
+    if decision.outcome is None:
+        return _infer(msgspec.structs.replace(state, synthesis=decision.synthesis), (entry,))
+    state = msgspec.structs.replace(state, outcome=decision.outcome, failure=decision.failure)
+    return state, (entry, Finish(outcome=decision.outcome))
+
+
+# Every state, every event that it takes.
+_TABLE: Mapping[tuple[State, type[Event]], Callable[[RunState, Any], Step]] = {
+    (State.PRECHECK, Prechecked): _prechecked,
+    (State.PRECHECK, Interrupted): _stopped,
+    (State.INFER, Inferred): replying.inferred,
+    (State.INFER, InferenceFailed): replying.inference_failed,
+    (State.INFER, Interrupted): _stopped,
+    (State.VALIDATE_CALLS, Proceed): replying.validated,
+    (State.VALIDATE_CALLS, Interrupted): _noted,
+    (State.EXECUTE, ToolReturned): executing.returned,
+    (State.EXECUTE, ToolFailed): executing.failed,
+    (State.EXECUTE, Interrupted): _stopped_executing,
+    (State.EXECUTE, Proceed): executing.all_settled,
+    (State.OBSERVE, Proceed): executing.observed,
+    (State.OBSERVE, Summarized): executing.summarized,
+    (State.OBSERVE, Interrupted): executing.observed_in_haste,
+    (State.COMMIT, Interrupted): _noted,
+    (State.TERMINATE, Interrupted): _too_late,
+}

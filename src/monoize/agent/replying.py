@@ -1,0 +1,253 @@
+"""INFER and VALIDATE_CALLS: what a model's reply means for the run, and whether its calls may be executed."""
+
+from __future__ import annotations
+
+import msgspec
+
+from monoize.agent import executing
+from monoize.agent.adapted import ProtocolAdapterResult, Spent
+from monoize.agent.budgets import tokens_of
+from monoize.agent.calls import call_hash, judged
+from monoize.agent.effects import Effect
+from monoize.agent.events import InferenceFailed, Inferred, Proceed
+from monoize.agent.message import AgentMessage, ToolInvocation
+from monoize.agent.observe import envelope_bytes, read_envelope, result_text
+from monoize.agent.outcome import AgentOutcome, Failure, FailureCode
+from monoize.agent.recording import event_json, recorded
+from monoize.agent.run_state import RunState
+from monoize.agent.states import State
+
+__all__ = ["inference_failed", "inferred", "validated"]
+
+_NUDGE = "A tool call is required. Call one of the tools; do not describe what you would do."
+
+
+# --- INFER ---------------------------------------------------------------------------------------
+
+
+def inferred(state: RunState, event: Inferred) -> tuple[RunState, tuple[Effect, ...]]:
+    adapted = event.adapted
+    state = msgspec.structs.replace(
+        _spent(state, adapted.spent),
+        adapted=adapted,
+        fingerprint=adapted.model_fingerprint or state.fingerprint,
+        context_tokens=_context_after(state, adapted),
+    )
+    state, entry = recorded(
+        state,
+        State.VALIDATE_CALLS,
+        event_json(event),
+        action=event.request,
+        result=event.raw,
+        facts={"adapted": adapted.as_json()},
+    )
+    return state, (entry,)
+
+
+def inference_failed(
+    state: RunState, event: InferenceFailed
+) -> tuple[RunState, tuple[Effect, ...]]:
+    state = _spent(state, event.spent)
+    if event.failure.outcome is AgentOutcome.FAILED_TIMEOUT:
+        state = msgspec.structs.replace(state, timed_out=event.failure)
+    elif event.retryable:
+        state = _again_or(state, event.failure)
+    else:
+        state = msgspec.structs.replace(state, pending_failure=event.failure)
+    state, entry = recorded(
+        state, State.COMMIT, event_json(event), action=event.request, result=event.raw
+    )
+    return state, (entry,)
+
+
+def _spent(state: RunState, spent: Spent) -> RunState:
+    counters = state.counters
+    return msgspec.structs.replace(
+        state,
+        counters=msgspec.structs.replace(
+            counters,
+            inferences=counters.inferences + 1,
+            tokens=counters.tokens + spent.total,
+            tokens_estimated=counters.tokens_estimated or spent.estimated,
+        ),
+    )
+
+
+def _context_after(state: RunState, adapted: ProtocolAdapterResult) -> int:
+    """What the provider counted is better than what we reckoned."""
+    spent = adapted.spent
+    if spent.estimated or spent.input_tokens <= 0:
+        message = adapted.canonical_message
+        return state.context_tokens + (tokens_of((message,)) if message is not None else 0)
+    return spent.total
+
+
+# --- VALIDATE_CALLS ------------------------------------------------------------------------------
+
+
+def validated(state: RunState, event: Proceed) -> tuple[RunState, tuple[Effect, ...]]:
+    adapted = state.adapted
+    message = adapted.canonical_message if adapted is not None else None
+    if adapted is None or adapted.status == "rejected" or message is None:
+        return _judged(_rejected(state, adapted), event, message, "rejected")
+    if message.tool_calls:
+        return _calls(state, event, message)
+    return _judged(_prose(state, message), event, message, "no calls")
+
+
+def _judged(
+    state: RunState, event: Proceed, message: AgentMessage | None, verdict: str
+) -> tuple[RunState, tuple[Effect, ...]]:
+    pending = state.pending_failure or state.interrupted
+    state, entry = recorded(
+        state,
+        State.COMMIT,
+        event_json(event),
+        action=None if message is None else message.as_json(),
+        result={"verdict": verdict, "failure": None if pending is None else pending.code},
+    )
+    return state, (entry,)
+
+
+def _rejected(state: RunState, adapted: ProtocolAdapterResult | None) -> RunState:
+    detail = "" if adapted is None else f": {adapted.detail or adapted.failure_code}"
+    return _again_or(state, _malformed(FailureCode.MALFORMED, f"the reply is malformed{detail}"))
+
+
+def _malformed(code: FailureCode, reason: str) -> Failure:
+    return Failure(outcome=AgentOutcome.FAILED_PROTOCOL_MALFORMED, code=code, reason=reason)
+
+
+def _again_or(state: RunState, failure: Failure) -> RunState:
+    """One more try where the contract has one left, with a word on what was wrong (D40)."""
+    counters = state.counters
+    if counters.format_retries >= state.terms.contract.max_format_retries:
+        return msgspec.structs.replace(state, pending_failure=failure)
+    note = (
+        f"Your last reply could not be used ({failure.reason}). Reply again in the required form."
+    )
+    return _told(
+        msgspec.structs.replace(
+            state,
+            counters=msgspec.structs.replace(counters, format_retries=counters.format_retries + 1),
+        ),
+        note,
+    )
+
+
+def _told(state: RunState, note: str) -> RunState:
+    message = AgentMessage(role="user", content=note)
+    return msgspec.structs.replace(
+        state,
+        messages=(*state.messages, message),
+        context_tokens=state.context_tokens + tokens_of((message,)),
+    )
+
+
+def _prose(state: RunState, message: AgentMessage) -> RunState:
+    contract = state.terms.contract
+    finish = state.adapted.finish if state.adapted is not None else "stop"
+    if not message.content.strip() and not state.counters.executed and finish == "stop":
+        return _again_or(state, _malformed(FailureCode.EMPTY_REPLY, "the reply is empty"))
+    may_nudge = (  # D41: once, out of the same counter, and never in strict mode
+        contract.tool_policy == "required"
+        and not (state.proofs or state.nudged or contract.strict_mode)
+        and state.counters.format_retries < contract.max_format_retries
+    )
+    state = msgspec.structs.replace(state, messages=(*state.messages, message))
+    if not may_nudge:
+        return msgspec.structs.replace(state, answered=True, output=message.content)
+    counters = state.counters
+    return _told(
+        msgspec.structs.replace(
+            state,
+            nudged=True,
+            counters=msgspec.structs.replace(counters, format_retries=counters.format_retries + 1),
+        ),
+        _NUDGE,
+    )
+
+
+def _calls(
+    state: RunState, event: Proceed, message: AgentMessage
+) -> tuple[RunState, tuple[Effect, ...]]:
+    contract, calls = state.terms.contract, message.tool_calls
+    if contract.tool_policy == "forbidden":
+        state = msgspec.structs.replace(state, attempted_call=True)
+        return _refused(state, event, message, "the contract forbids tools")
+    if state.synthesis:
+        failure = _malformed(FailureCode.MALFORMED, "a call where only a text was asked for")
+        state = msgspec.structs.replace(state, pending_failure=failure)
+        return _refused(state, event, message, failure.reason)
+    failed = judged(state, calls)
+    if failed is None:
+        return _started(state, event, message)
+    if failed.outcome is AgentOutcome.INTERRUPTED:
+        state = msgspec.structs.replace(state, interrupted=failed)
+    elif failed.outcome is AgentOutcome.FAILED_VALIDATION and _may_retry(state):
+        counters = state.counters
+        state = msgspec.structs.replace(
+            state,
+            counters=msgspec.structs.replace(counters, format_retries=counters.format_retries + 1),
+        )
+    else:
+        state = msgspec.structs.replace(state, pending_failure=failed)
+    return _refused(state, event, message, failed.reason)
+
+
+def _may_retry(state: RunState) -> bool:
+    return state.counters.format_retries < state.terms.contract.max_format_retries
+
+
+def _refused(
+    state: RunState, event: Proceed, message: AgentMessage, reason: str
+) -> tuple[RunState, tuple[Effect, ...]]:
+    """None of the batch runs, and every call gets a result that says so (D46)."""
+    closed = tuple(_not_executed(call, reason) for call in message.tool_calls)
+    state = msgspec.structs.replace(
+        state,
+        messages=(*state.messages, message, *closed),
+        context_tokens=state.context_tokens + tokens_of(closed),
+    )
+    return _judged(state, event, message, "refused")
+
+
+def _not_executed(call: ToolInvocation, reason: str) -> AgentMessage:
+    envelope, _ = read_envelope(envelope_bytes(call, "not_executed", reason), call, None)
+    if envelope is None:
+        raise AssertionError("an envelope of our own is well formed")
+    return AgentMessage(
+        role="tool",
+        content=result_text(envelope),
+        tool_call_id=call.id,
+        name=call.name,
+        is_error=True,
+    )
+
+
+def _started(
+    state: RunState, event: Proceed, message: AgentMessage
+) -> tuple[RunState, tuple[Effect, ...]]:
+    calls = message.tool_calls
+    counters, per_tool = state.counters, dict(state.counters.per_tool)
+    for call in calls:
+        per_tool[call.name] = per_tool.get(call.name, 0) + 1
+    state = msgspec.structs.replace(
+        state,
+        messages=(*state.messages, message),
+        calls=calls,
+        settled=(),
+        called=(*state.called, *(call.name for call in calls)),
+        call_hashes=(*state.call_hashes, *map(call_hash, calls)),
+        counters=msgspec.structs.replace(
+            counters, tool_calls=counters.tool_calls + len(calls), per_tool=per_tool
+        ),
+    )
+    state, entry = recorded(
+        state,
+        State.EXECUTE,
+        event_json(event),
+        action=message.as_json(),
+        result={"verdict": "valid", "failure": None},
+    )
+    return state, (entry, *executing.due(state))
