@@ -6,7 +6,7 @@ SHARED := ../shared
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak check fmt lint types imports cover conformance conformance-write lock docs spec clean
+.PHONY: help run test soak check fmt lint types imports cover conformance conformance-write lock docs artifacts spec clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -73,6 +73,9 @@ conformance-write: $(VENV)/.dev  ## the same, and put the figures into README.md
 docs: $(VENV)/.dev  ## renew the generated pages of docs/reference
 	@$(BIN)/monoize config schema | $(BIN)/python -m json.tool > docs/reference/config.schema.json
 	@$(BIN)/monoize transforms docs > docs/reference/transforms.md
+
+artifacts: $(VENV)/.dev  ## renew what clients build on: schemas, openapi.json and a Python client in artifacts/
+	@$(BIN)/monoize artifacts artifacts
 
 spec: $(VENV)/bin/python  ## every rule of the specifications beside the tests that show it
 	@$(BIN)/python tests/rule_table.py

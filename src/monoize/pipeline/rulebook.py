@@ -1,4 +1,4 @@
-"""Every transform rule and price of the settings, checked once, before the first request (D3)."""
+"""Every transform rule, price and tag of the settings, checked once, before the first request (D3)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import msgspec
 
 from monoize.errors import ConfigError
 from monoize.money.rates import Rates, parse_rates
+from monoize.reframer import TagTable, tag_table
 from monoize.settings import Settings
 from monoize.transform import Rule, compiled
 
-__all__ = ["RuleBook", "check_rules", "overrides", "rulebook"]
+__all__ = ["RuleBook", "check_rules", "overrides", "rulebook", "tags"]
 
 
 class RuleBook(msgspec.Struct, frozen=True):
@@ -25,6 +26,7 @@ def check_rules(settings: Settings, name: str) -> Settings:
     try:
         rulebook(settings)
         overrides(settings.settings.prices)
+        tags(settings)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error.message}") from None
     return settings
@@ -39,6 +41,14 @@ def overrides(prices: Mapping[str, Any]) -> Mapping[str, Rates]:
         except ValueError as error:
             raise ConfigError(f"$.settings.prices[{model}]: {error}") from None
     return found
+
+
+def tags(settings: Settings) -> TagTable:
+    """The protocol tags with what the operator's flags add to them; ConfigError names a bad flag."""
+    try:
+        return tag_table(settings.settings.reframer.tags)
+    except ConfigError as error:
+        raise ConfigError(f"$.settings.reframer.tags: {error.message}") from None
 
 
 def rulebook(settings: Settings) -> RuleBook:

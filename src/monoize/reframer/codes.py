@@ -35,6 +35,7 @@ _TEXT = _errors(
     JSON_LONE_SURROGATE="half of a surrogate pair, which is no character",
     JSON_NOT_A_VALUE="a value that JSON cannot hold (from programs only, never from a text)",
     BATCH_NOT_AN_ARRAY="the body of a batch is not an array of requests",
+    BATCH_TOO_LONG="a batch has more requests than the server takes at once",
 )
 _SCHEMA = _errors(
     NOT_AN_OBJECT="the document is not an object",

@@ -126,8 +126,10 @@ def existing(path: Path, document: Any) -> Path:
     return path
 
 
-def in_document_order(findings: Iterable[Finding], document: Any) -> tuple[Finding, ...]:
+def in_document_order(findings: Sequence[Finding], document: Any) -> tuple[Finding, ...]:
     """As a reader of the document meets them; at one place by keyword, then as they were found."""
+    if not findings:
+        return ()
     ranks: dict[int, dict[str, int]] = {}  # of every object that a path goes through: name -> place
     keyed = [(_place(finding, document, ranks), finding) for finding in findings]
     return tuple(finding for _, finding in sorted(keyed, key=lambda pair: pair[0]))

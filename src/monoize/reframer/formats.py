@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import calendar
 import re
+from calendar import isleap
 from types import MappingProxyType
 
 __all__ = ["FORMATS", "is_date_time"]
@@ -12,6 +12,7 @@ _DATE_TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
 )
 _MINUTES = 24 * 60
+_DAYS = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # of a leap year
 
 
 def is_date_time(text: str) -> bool:
@@ -22,10 +23,12 @@ def is_date_time(text: str) -> bool:
     match = _DATE_TIME.fullmatch(text)
     if match is None:
         return False
-    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
-    away, at = int(match[8] or 0), int(match[9] or 0)
-    if not (1 <= month <= 12 and 1 <= day <= calendar.monthrange(year, month)[1]):  # noqa: PLR2004
+    year, month, day, hour, minute, second = map(int, match.group(1, 2, 3, 4, 5, 6))
+    if not (1 <= month <= 12 and 1 <= day <= _DAYS[month]):  # noqa: PLR2004
         return False
+    if day == 29 and month == 2 and not isleap(year):  # noqa: PLR2004
+        return False
+    away, at = int(match[8] or 0), int(match[9] or 0)
     if hour > 23 or minute > 59 or away > 23 or at > 59:  # noqa: PLR2004
         return False
     if second == 60:  # noqa: PLR2004

@@ -11,7 +11,7 @@ from monoize.reframer.codes import found
 from monoize.reframer.constraints import Constraints, normalised
 from monoize.reframer.content import Content, content_of, note_ignored
 from monoize.reframer.diagnostics import subject
-from monoize.reframer.finding import Notes
+from monoize.reframer.finding import Finding, Notes
 from monoize.reframer.privacy import quoted
 from monoize.reframer.schemas import SCHEMA_VERSION
 from monoize.reframer.tags import UNKNOWN_COUNTER, Role, TagEffects, TagPlace, TagTable
@@ -29,6 +29,7 @@ __all__ = [
 _TOOLS = "tool_id"  # the gating feature that names tools
 _ATTACHMENT_FIELDS = frozenset({"id", "media_type", "uri", "hash"})
 _MESSAGES = ("payload", "messages")
+_NO_METADATA: Mapping[str, str | int | float | bool] = {}
 
 
 class Channel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -82,9 +83,9 @@ class Drawn(msgspec.Struct, frozen=True):
 
 def normalised_request(document: Any, original: Any, table: TagTable, notes: Notes) -> Drawn:
     """Of a document that the schema accepts; mistakes that only its meaning shows go into `notes`."""
-    desk = _MessageDesk(document, table, notes)
-    messages = [desk.message(*item) for item in enumerate(document["payload"]["messages"])]
     payload = document["payload"]
+    desk = _MessageDesk(document, table, notes)
+    messages = desk.messages(payload["messages"])
     normalized = Normalized(
         schema_version=SCHEMA_VERSION,
         request_id=document["request_id"],
@@ -92,7 +93,7 @@ def normalised_request(document: Any, original: Any, table: TagTable, notes: Not
         tenant=document.get("tenant"),
         channels=tuple(_channel(raw) for raw in document["channels"]),
         payload=Payload(
-            messages=tuple(messages),
+            messages=messages,
             attachments=tuple(
                 _attachment(number, raw, document, notes)
                 for number, raw in enumerate(payload.get("attachments", ()))
@@ -132,31 +133,35 @@ class _MessageDesk:
         self._document = document
         self._table = table
         self._notes = notes
-        self._ids: set[str] = set()
         self.effects: list[TagEffects] = []
         self.counts = dict.fromkeys((*table.counters, UNKNOWN_COUNTER), 0)
         self.tools: dict[str, int] = {}
 
-    def message(self, number: int, raw: dict[str, Any]) -> NormalizedMessage:
-        declared, tags = _ROLES[raw["role"]], raw.get("protocol_tags", ())
+    def messages(self, raw: list[dict[str, Any]]) -> tuple[NormalizedMessage, ...]:
+        if len({message["id"] for message in raw}) < len(raw):
+            self._note_repeated_ids(raw)
+        return tuple([self._message(*item) for item in enumerate(raw)])
+
+    def _message(self, number: int, raw: dict[str, Any]) -> NormalizedMessage:
+        declared, content, tags = _ROLES[raw["role"]], raw["content"], raw.get("protocol_tags")
         effects = self._effects(tags, declared, number) if tags else _UNTAGGED[declared]
         self.effects.append(effects)
-        self._check_id(raw["id"], number)
         return NormalizedMessage(
             id=raw["id"],
             role=effects.role or declared,
             declared_role=declared,
-            content=self._content(raw["content"], number),
-            protocol_tags=tuple(tags),
+            content=(
+                Content(type="text", value=content, encoding="utf-8")
+                if isinstance(content, str)
+                else content_of(
+                    content, (*_MESSAGES, number, "content"), self._document, self._notes
+                )
+            ),
+            protocol_tags=tuple(tags) if tags else (),
             tools=effects.gating_features.get(_TOOLS, ()),
             marks=effects.marks,
-            metadata=raw.get("metadata", {}),
+            metadata=raw.get("metadata", _NO_METADATA),
         )
-
-    def _content(self, raw: Any, number: int) -> Content:
-        if isinstance(raw, str):
-            return Content(type="text", value=raw, encoding="utf-8")
-        return content_of(raw, (*_MESSAGES, number, "content"), self._document, self._notes)
 
     def _effects(self, tags: Any, role: Role, number: int) -> TagEffects:
         effects = self._table.usual(tags, role)
@@ -171,17 +176,18 @@ class _MessageDesk:
             self.tools[tool] = self.tools.get(tool, 0) + 1
         return effects
 
-    def _check_id(self, id_: str, number: int) -> None:
-        if id_ in self._ids:
-            self._notes.add(
-                "warning",
-                lambda: found(
-                    "DUPLICATE_MESSAGE_ID",
-                    f"Message {quoted(id_)} has the id of an earlier message",
-                    (*_MESSAGES, number, "id"),
-                ),
-            )
-        self._ids.add(id_)
+    def _note_repeated_ids(self, raw: list[dict[str, Any]]) -> None:
+        seen: set[str] = set()
+        for number, message in enumerate(raw):
+            id_ = message["id"]
+            if id_ in seen:
+                self._notes.add("warning", lambda: _repeated_id(id_, number))  # noqa: B023
+            seen.add(id_)
+
+
+def _repeated_id(id_: str, number: int) -> Finding:
+    sentence = f"Message {quoted(id_)} has the id of an earlier message"
+    return found("DUPLICATE_MESSAGE_ID", sentence, (*_MESSAGES, number, "id"))
 
 
 def _channel(raw: dict[str, Any]) -> Channel:

@@ -9,22 +9,23 @@ import msgspec
 
 from monoize.reframer.codes import found
 from monoize.reframer.constraints import note_mistakes
-from monoize.reframer.finding import Finding, Notes, in_document_order
+from monoize.reframer.finding import MAX_FINDINGS, Finding, Notes, in_document_order
 from monoize.reframer.hints import TokenHint, token_hints
 from monoize.reframer.normalized import Normalized, normalised_request, note_tag_mistakes
 from monoize.reframer.reader import Reading, read, read_value
 from monoize.reframer.repair import repaired
-from monoize.reframer.source import array_items
+from monoize.reframer.source import STRUCTURE, array_items
 from monoize.reframer.tags import TagTable, tag_table
 from monoize.reframer.validate import findings, is_valid
 from monoize.tokenizer import TOKENIZER
 
-__all__ = ["Counts", "Mode", "Reframed", "Refused", "reframe", "reframe_batch"]
+__all__ = ["Counts", "Mode", "Reframed", "Refused", "batch_items", "reframe", "reframe_batch"]
 
 Mode: TypeAlias = Literal["strict", "lenient"]
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 _RULES = tag_table()
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_MANY_COMMAS = 1_000_000  # more than any batch of requests has that people write
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,17 +46,21 @@ class Reframed(msgspec.Struct, frozen=True, kw_only=True):
     has_more_warnings: bool  # than are listed
     counts: Counts
 
-    def as_json(self) -> dict[str, Any]:
-        """The API's ReframeResponse (spec 3, 6.2)."""
+    def reply(self) -> dict[str, Any]:
+        """The API's ReframeResponse (spec 3, 6.2), ready for msgspec to write."""
         return {
             "request_id": self.request_id,
-            "normalized": msgspec.to_builtins(self.normalized),
-            "mask_hints": msgspec.to_builtins(self.mask_hints),
+            "normalized": self.normalized,
+            "mask_hints": self.mask_hints,
             "tokenizer": self.tokenizer,
             "warnings": [_warning(finding) for finding in self.warnings],
             "has_more_warnings": self.has_more_warnings,
-            "counts": msgspec.to_builtins(self.counts),
+            "counts": self.counts,
         }
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return msgspec.to_builtins(self.reply())  # type: ignore[no-any-return]
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,12 +86,14 @@ def _warning(finding: Finding) -> dict[str, Any]:
     return {"code": body.pop("error_code"), **body}
 
 
-def reframe(source: Any, *, mode: Mode = "strict", flags: TagTable = _RULES) -> Reframed | Refused:
-    """Bytes are a text as it arrived, anything else is a value that was read already."""
+def reframe(
+    source: Any, *, mode: Mode = "strict", flags: TagTable = _RULES, room: int = MAX_FINDINGS
+) -> Reframed | Refused:
+    """Bytes are a text as it arrived, anything else is a value that was read already. `room`: for so many findings."""
     reading = read(bytes(source)) if isinstance(source, _Bytes) else read_value(source)
     if not reading.is_whole:
         return Refused(findings=reading.findings)
-    notes = Notes()
+    notes = Notes(room)
     notes.extend(reading.findings)
     original = reading.document
     document = repaired(original, notes) if mode == "lenient" else original
@@ -139,14 +146,23 @@ def reframe_batch(
     source: _Bytes | Sequence[Any], *, mode: Mode = "strict", flags: TagTable = _RULES
 ) -> list[Reframed | Refused] | Refused:
     """Each item by itself, in order: one bad item never costs another (D25). Refused: it is no array."""
-    items = _batch_items(bytes(source)) if isinstance(source, _Bytes) else source
+    items = batch_items(bytes(source)) if isinstance(source, _Bytes) else source
     if isinstance(items, Refused):
         return items
     return [reframe(item, mode=mode, flags=flags) for item in items]
 
 
-def _batch_items(raw: bytes) -> Sequence[bytes] | Refused:
+def batch_items(raw: bytes, limit: int | None = None) -> Sequence[bytes] | Refused:
     """Cut without reading: what is wrong inside one item, its syntax even, is that item's own finding."""
+    if limit is not None and raw.count(b",") > _MANY_COMMAS and _is_longer(raw, limit):
+        return _too_long(limit)
+    items = _cut(raw)
+    if limit is not None and not isinstance(items, Refused) and len(items) > limit:
+        return _too_long(limit)
+    return items
+
+
+def _cut(raw: bytes) -> Sequence[bytes] | Refused:
     try:
         return [bytes(item) for item in _ITEMS.decode(raw)]
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -159,3 +175,24 @@ def _batch_items(raw: bytes) -> Sequence[bytes] | Refused:
         findings=reading.findings
         or (found("BATCH_NOT_AN_ARRAY", "The body of a batch must be an array of requests"),)
     )
+
+
+def _is_longer(raw: bytes, limit: int) -> bool:
+    """Before anything is cut: ten million items of one letter would fill the memory first."""
+    depth = commas = 0
+    for match in STRUCTURE.finditer(raw.decode("utf-8", "surrogateescape")):
+        letter = match[0]
+        if letter in ("[", "{"):
+            depth += 1
+        elif letter in ("]", "}"):
+            depth -= 1
+        elif letter == "," and depth == 1:
+            commas += 1
+            if commas >= limit:
+                return True
+    return False
+
+
+def _too_long(limit: int) -> Refused:
+    sentence = f"The batch has more than {limit} requests"
+    return Refused(findings=(found("BATCH_TOO_LONG", sentence, limit=limit),))

@@ -30,17 +30,18 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Histogram:
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS) + 1)
+    def __init__(self, bounds: tuple[float, ...] = BUCKETS) -> None:
+        self._bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
-    def add(self, seconds: float) -> None:
-        self.counts[bisect_left(BUCKETS, seconds)] += 1
-        self.total += seconds
+    def add(self, value: float) -> None:
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.total += value
 
     def cumulative(self) -> Iterator[tuple[str, int]]:
         so_far = 0
-        for bound, count in zip((*map(str, BUCKETS), "+Inf"), self.counts, strict=True):
+        for bound, count in zip((*map(str, self._bounds), "+Inf"), self.counts, strict=True):
             so_far += count
             yield bound, so_far
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -184,6 +185,23 @@ def test_attachments_go_to_the_last_words_of_the_user(uri):
     assert said[1].media == Url(url=uri, media_type="application/pdf")
     alone = urp_request(normalized(message("system", "x"), attachments=files), "m")
     assert [len(m.parts) for m in alone.messages] == [1, 2]
+
+
+STORED = "smsfile://01HV5Z7M3K9QX2T8R4W6Y0B1CD"
+
+
+@pytest.mark.spec("D50", "D30")
+@pytest.mark.parametrize("media_type", ["application/pdf", "image/png", "text/csv"])
+@pytest.mark.parametrize("target", ["gemini", "messages", "responses"])
+def test_a_stored_file_is_named_in_every_protocol_that_takes_an_address(target, media_type):
+    """The gateway, to which such a request goes, puts the bytes in its place."""
+    files = [{"id": "a", "media_type": media_type, "uri": STORED}]
+    result = into(target, *TALK, attachments=files)
+    assert STORED in json.dumps(result.body)
+    assert "payload.attachments[0]" not in dropped(result)
+    again = protocol(target).decode_request(result.body, model="m")
+    media = [p.media for m in again.messages for p in m.parts if isinstance(p, File | Image)]
+    assert [getattr(one, "url", None) or one.id for one in media] == [STORED]
 
 
 @pytest.mark.spec("D50")
