@@ -18,11 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import pytest
 import pytest_asyncio
 
@@ -54,6 +56,7 @@ class PostgresqlServer:
             "--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={secret}",
         )  # fmt: skip
         self.process: subprocess.Popen[bytes] | None = None
+        self._clerk: Clerk | None = None
 
     def start(self) -> None:
         for _ in range(3):  # somebody else may have taken the port
@@ -81,6 +84,9 @@ class PostgresqlServer:
 
     def stop(self, *, at_once: bool = True) -> None:
         """Immediately, as in a crash, or after its clients' transactions were rolled back."""
+        if self._clerk is not None:
+            self._clerk.close()
+            self._clerk = None
         if self.process is not None:
             self.process.send_signal(signal.SIGQUIT if at_once else signal.SIGINT)
             try:
@@ -109,11 +115,17 @@ class PostgresqlServer:
 
     def new_database(self, template: str = "template0") -> str:
         name = f"t{next(_numbers)}"
-        self.sql(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        self._at_once(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         return name
 
     def drop(self, name: str) -> None:
-        self.sql(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        self._at_once(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def _at_once(self, statement: str) -> None:
+        """Over a connection that stays: hundreds of tests make a database, and `psql` takes longer than that."""
+        if self._clerk is None:
+            self._clerk = Clerk(self.url("postgres"))
+        self._clerk.execute(statement)
 
     def _run(self, program: str, *arguments: object) -> str:
         done = subprocess.run(
@@ -122,6 +134,27 @@ class PostgresqlServer:
         if done.returncode:
             raise subprocess.CalledProcessError(done.returncode, program, done.stdout, done.stderr)
         return done.stdout.strip()
+
+
+class Clerk:
+    """One connection in a thread of its own, because where it is needed there may be a loop already."""
+
+    def __init__(self, url: str) -> None:
+        self._thread = ThreadPoolExecutor(1)
+        self._loop = asyncio.new_event_loop()
+        self._connection = self._done(asyncpg.connect(url))
+
+    def execute(self, statement: str) -> None:
+        self._done(self._connection.execute(statement))
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            self._done(self._connection.close(timeout=1))
+        self._thread.submit(self._loop.close).result()
+        self._thread.shutdown()
+
+    def _done(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self._thread.submit(self._loop.run_until_complete, work).result()
 
 
 def _end_with_us() -> None:
@@ -188,9 +221,29 @@ def own_postgresql() -> Iterator[PostgresqlServer]:
         server.remove()
 
 
+_FILES: list[Path] = []
+
+
+def _file_with_tables(config: pytest.Config) -> Path:
+    """A folder with an empty database of the newest schema: copying it is faster than making one."""
+    if not _FILES:
+        folder = Path(tempfile.mkdtemp(prefix="mz-sqlite-"))
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _with_tables(_sqlite_url(folder))).result()
+        _FILES.append(folder / "store")
+    return _FILES[0]
+
+
+def _sqlite_url(folder: Path) -> str:
+    return f"sqlite:///{folder}/store/monoize.db"
+
+
 def _url(request: pytest.FixtureRequest, folder: Path, template: str) -> Iterator[str]:
     if request.param == "sqlite":
-        yield f"sqlite:///{folder}/store/monoize.db"
+        if template == TEMPLATE:
+            shutil.copytree(_file_with_tables(request.config), folder / "store")
+        yield _sqlite_url(folder)
         return
     needs_postgresql()
     server = shared_server(request.config)
