@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 import orjson
@@ -13,6 +14,9 @@ import orjson
 __all__ = ["EMPTY_HASH", "MAX_INTEGER", "NotCanonical", "canonical", "hash_of", "sha256"]
 
 MAX_INTEGER = 2**53 - 1  # beyond it a double loses digits, and RFC 8785 knows doubles only
+_WIDEST_WHOLE = 21  # figures before the point that ECMAScript writes out
+_LEADING_ZEROS = 6  # and zeros behind it
+_LEAST_PLAIN = 1e-4  # and not whole: such a number is written without an exponent by everybody
 EMPTY_HASH = hashlib.sha256(b"").hexdigest()  # of what is absent
 
 
@@ -30,11 +34,35 @@ def hash_of(value: Any) -> str:
 
 def canonical(value: Any) -> bytes:
     try:
+        if _is_plain(value):  # most of what is hashed, in a fifth of the time
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except (orjson.JSONEncodeError, RecursionError):
+        pass  # half a character, or too deep: told apart below
+    try:
         return _written(value).encode("utf-8")
     except UnicodeEncodeError:
         raise NotCanonical("half a character (a lone surrogate) has no UTF-8 form") from None
     except RecursionError:
         raise NotCanonical("nested too deep") from None
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether orjson writes it in the very form of RFC 8785: keys in the same order in every encoding, floats of the plain sort."""
+    kind = type(value)
+    if kind is str or value is None or kind is bool or isinstance(value, StrEnum):
+        return True
+    if kind is float:
+        return _LEAST_PLAIN < abs(value) < MAX_INTEGER and not value.is_integer()
+    if kind is int:
+        return -MAX_INTEGER <= value <= MAX_INTEGER  # type: ignore[no-any-return]
+    if kind is list or kind is tuple:
+        return all(type(item) is str or _is_plain(item) for item in value)
+    if kind is dict:
+        return all(
+            type(name) is str and name.isascii() and (type(item) is str or _is_plain(item))
+            for name, item in value.items()
+        )
+    return False
 
 
 def _written(value: Any) -> str:
@@ -47,24 +75,31 @@ def _written(value: Any) -> str:
             return _text(value)
         case int():
             if abs(value) > MAX_INTEGER:
-                raise NotCanonical(f"the integer {value} is beyond 2^53-1")
-            return str(value)
+                raise NotCanonical("an integer is beyond 2^53-1")
+            return str(int(value))
         case float():
             return _number(value)
         case Mapping():
-            # The order is that of UTF-16 code units, which differs from Python's beyond the first plane.
-            names = sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
-            return "{" + ",".join(f"{_text(name)}:{_written(value[name])}" for name in names) + "}"
-        case Sequence():
+            return "{" + ",".join(_members(value)) + "}"
+        case Sequence() if not isinstance(value, bytes | bytearray | memoryview):
             return "[" + ",".join(_written(item) for item in value) + "]"
         case _:
             raise NotCanonical(f"a {type(value).__name__} is no JSON value")
 
 
+def _members(value: Mapping[Any, Any]) -> Iterator[str]:
+    for name in value:
+        if not isinstance(name, str):
+            raise NotCanonical(f"a {type(name).__name__} is no name of a member")
+    # The order is that of UTF-16 code units, which differs from Python's beyond the first plane.
+    for name in sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass")):
+        yield f"{_text(name)}:{_written(value[name])}"
+
+
 def _text(text: str) -> str:
     try:
         return orjson.dumps(text).decode()
-    except TypeError:  # a lone surrogate: refused when the whole is written
+    except TypeError:  # of orjson: a lone surrogate: refused when the whole is written
         return json.dumps(text, ensure_ascii=False)
 
 
@@ -83,11 +118,11 @@ def _number(number: float) -> str:
     point -= len(whole + fraction) - len(figures)
     figures = figures.rstrip("0")
     count = len(figures)
-    if count <= point <= 21:
+    if count <= point <= _WIDEST_WHOLE:
         return f"{sign}{figures}{'0' * (point - count)}"
-    if 0 < point <= 21:
+    if 0 < point <= _WIDEST_WHOLE:
         return f"{sign}{figures[:point]}.{figures[point:]}"
-    if -6 < point <= 0:
+    if -_LEADING_ZEROS < point <= 0:
         return f"{sign}0.{'0' * -point}{figures}"
     mantissa = figures if count == 1 else f"{figures[0]}.{figures[1:]}"
     return f"{sign}{mantissa}e{'+' if point > 0 else '-'}{abs(point - 1)}"
