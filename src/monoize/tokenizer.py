@@ -11,12 +11,12 @@ import re
 from functools import cache, lru_cache
 from typing import Any
 
-__all__ = ["TOKENIZER", "token_count", "warm_up"]
+__all__ = ["TOKENIZER", "forget", "token_count", "warm_up"]
 
 TOKENIZER = "o200k_base"
 # Pieces of each kind; then all are forgotten, and the words of the day are soon back.
 _REMEMBERED = 65_536
-_LONGEST_REMEMBERED = 32  # letters
+_LONGEST_REMEMBERED = 64  # letters
 _KNOWN = 1024  # texts: every turn of a conversation brings all of its messages again
 _LONGEST_KNOWN = 4096
 # The splitter's stack is finite: beyond some half a million letters without a break it fails. A longer run
@@ -53,6 +53,13 @@ _known = lru_cache(maxsize=_KNOWN)(_whole)
 def warm_up() -> None:
     """Read the vocabulary now (some 0.4 seconds) instead of at the first text."""
     _vocabulary()
+
+
+def forget() -> None:
+    """Every text and every piece that is remembered; what they count stays the same."""
+    _known.cache_clear()
+    _FIRST.clear()
+    _AFTER_A_SPACE.clear()
 
 
 class _NotABreakError(Exception):

@@ -1,3 +1,4 @@
+from monoize.tokenizer import forget, token_count
 from monoize.tokens import estimated_input_tokens
 from monoize.urp import (
     Base64,
@@ -44,3 +45,11 @@ def test_a_text_without_a_space_is_counted_whole():
     """Byte by byte merging in plain Python took seconds for a tenth of this."""
     assert count(Text(content="ab" * 50_000)) - count() > 1000
     assert count(Text(content="\ud800 half a letter")) > count()
+
+
+def test_what_was_forgotten_is_counted_as_before():
+    text = " Where is parcel 4711?  It left, they said,\n on Monday. "
+    before = token_count(text)
+    assert token_count(text) == before
+    forget()
+    assert token_count(text) == before

@@ -76,11 +76,11 @@ def answerable(messages: Sequence[Message], dialect: str, losses: Losses) -> tup
     called = {part.call_id for part in parts if isinstance(part, ToolCall)}
     foreign = [p for p in parts if isinstance(p, ProviderItem) and p.origin_protocol != dialect]
     named = [p.body.get("call_id") for p in foreign if isinstance(p.body, Mapping)]
-    native = {call_id for call_id in named if isinstance(call_id, str)}
+    stays_behind = {call_id for call_id in named if isinstance(call_id, str)} - called
     kept: list[Message] = []
     for number, message in enumerate(messages):
         answers = {part.call_id for part in message.parts if isinstance(part, ToolResult)}
-        if answers and answers <= native - called:
+        if answers and answers <= stays_behind:
             losses.drop(f"messages[{number}]")
         else:
             kept.append(message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, assert_never
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from monoize.urp.message import (
     Audio,
     Base64,
+    Citation,
     File,
     Image,
     Message,
@@ -67,27 +68,36 @@ def fold(events: Iterable[UrpStreamEvent]) -> UrpResponse:
 
 
 class _Growing:
-    """One part while its deltas come in; texts are joined once, at the end."""
+    """One part while its deltas come in; whatever grows is joined once, at the end."""
 
     def __init__(self, start: PartStart) -> None:
         self.choice = start.choice
         self.message_index = start.message_index
         self.part = start.part
-        self.pieces: list[str] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pieces: list[str] = []
+        self._logprobs: list[Mapping[str, Any]] = []
+        self._citations: list[Citation] = []
+        self._data: list[str] = []
+        self._transcript: list[str] = []
+        self._extra: dict[str, Any] = {}
 
     def add(self, delta: PartDelta) -> None:
         match delta:
             case TextDelta():
-                self._grow_text(delta)
+                self._pieces.append(delta.content)
+                self._logprobs += delta.logprobs or ()
             case ReasoningDelta() | RefusalDelta():
-                self.pieces.append(delta.content)
+                self._pieces.append(delta.content)
             case ArgumentsDelta():
-                self.pieces.append(delta.arguments)
+                self._pieces.append(delta.arguments)
             case MediaDelta():
-                self._grow_media(delta)
+                self._data.append(delta.data)
+                self._transcript.append(delta.transcript or "")
             case CitationDelta():
-                if isinstance(self.part, Text):
-                    self._set(citations=(*self.part.citations, delta.citation))
+                self._citations.append(delta.citation)
             case SealDelta():
                 if isinstance(self.part, Text | Reasoning | ToolCall):
                     self._set(seal=delta.seal)
@@ -96,34 +106,40 @@ class _Growing:
                     self._set(data=delta.data)
             case _:
                 assert_never(delta)
-        if delta.extra_body:
-            self._set(extra_body={**self.part.extra_body, **delta.extra_body})
+        self._extra |= delta.extra_body
 
     def done(self) -> Part:
-        grown = "".join(self.pieces)
+        grown = "".join(self._pieces)
         match self.part:
-            case Text() | Reasoning() | Refusal():
+            case Text():
+                self._end_text(self.part, grown)
+            case Reasoning() | Refusal():
                 self._set(content=self.part.content + grown)
             case ToolCall():
                 self._set(arguments=self.part.arguments + grown)
+            case Audio() | Image() | File():
+                self._end_media(self.part)
             case _:
                 pass
-        self.pieces = []
+        if self._extra:
+            self._set(extra_body={**self.part.extra_body, **self._extra})
+        self._forget()
         return self.part
 
-    def _grow_text(self, delta: TextDelta) -> None:
-        self.pieces.append(delta.content)
-        if delta.logprobs is not None and isinstance(self.part, Text):
-            self._set(logprobs=(*(self.part.logprobs or ()), *delta.logprobs))
+    def _end_text(self, text: Text, grown: str) -> None:
+        self._set(
+            content=text.content + grown,
+            citations=(*text.citations, *self._citations),
+            logprobs=(*(text.logprobs or ()), *self._logprobs) if self._logprobs else text.logprobs,
+        )
 
-    def _grow_media(self, delta: MediaDelta) -> None:
-        if not isinstance(self.part, Audio | Image | File):
-            return
-        if delta.data and isinstance(self.part.media, Base64):
-            media = self.part.media
-            self._set(media=msgspec.structs.replace(media, data=media.data + delta.data))
-        if delta.transcript and isinstance(self.part, Audio):
-            self._set(transcript=(self.part.transcript or "") + delta.transcript)
+    def _end_media(self, part: Audio | Image | File) -> None:
+        data, transcript = "".join(self._data), "".join(self._transcript)
+        if data and isinstance(part.media, Base64):
+            media = msgspec.structs.replace(part.media, data=part.media.data + data)
+            self._set(media=media)
+        if transcript and isinstance(part, Audio):
+            self._set(transcript=(part.transcript or "") + transcript)
 
     def _set(self, **changes: Any) -> None:
         self.part = msgspec.structs.replace(self.part, source=None, **changes)
@@ -183,22 +199,23 @@ class Folder:
 
     def _choices(self, done: ResponseDone) -> Iterator[Choice]:
         ends = {end.index: end for end in done.choices}
-        for growing in self._parts.values():
+        messages: dict[int, dict[int, list[Part]]] = {}  # choice -> message -> its parts
+        for _, growing in sorted(self._parts.items()):
             ends.setdefault(growing.choice, ChoiceEnd(index=growing.choice))
+            parts = messages.setdefault(growing.choice, {})
+            parts.setdefault(growing.message_index, []).append(growing.done())
         for index in sorted(ends):
             end = ends[index]
             yield Choice(
                 index=index,
-                messages=self._choice_messages(index),
+                messages=self._choice_messages(index, messages.get(index, {})),
                 finish=end.finish,
                 extra_body=end.extra_body,
             )
 
-    def _choice_messages(self, choice: int) -> tuple[Message, ...]:
-        parts: dict[int, list[Part]] = {}
-        for _, growing in sorted(self._parts.items()):
-            if growing.choice == choice:
-                parts.setdefault(growing.message_index, []).append(growing.done())
+    def _choice_messages(
+        self, choice: int, parts: Mapping[int, Sequence[Part]]
+    ) -> tuple[Message, ...]:
         return tuple(
             msgspec.structs.replace(
                 self._messages.get((choice, index), Message(role=Role.ASSISTANT)),

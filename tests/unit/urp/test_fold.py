@@ -1,3 +1,6 @@
+import sys
+
+import msgspec
 import pytest
 
 from monoize.urp import (
@@ -182,3 +185,35 @@ def test_usage_of_the_start_stands_until_the_end_brings_its_own():
 def test_a_stream_that_failed_is_no_response():
     with pytest.raises(StreamFailed, match="overloaded"):
         fold([ResponseStart(id="r", model="m"), Error(message="overloaded")])
+
+
+@pytest.mark.parametrize(
+    ("part", "delta"),
+    [
+        (Text(content=""), TextDelta(content="a", logprobs=({"token": "a"},))),
+        (Text(content=""), CitationDelta(citation=Citation(url="u"))),
+        (Audio(media=Base64(data="", media_type="a/b")), MediaDelta(data="AA", transcript="w")),
+        (Text(content=""), TextDelta(content="a", extra_body={"k": "v"})),
+    ],
+    ids=["logprobs", "citations", "sound", "unknown fields"],
+)
+def test_a_part_that_grows_is_not_copied_with_every_delta(part, delta):
+    """A copy for each of them would cost the square of the stream's length."""
+    copies = 0
+
+    def count(frame, event, arg):
+        nonlocal copies
+        copies += event == "c_call" and arg is msgspec.structs.replace
+
+    events = [
+        ResponseStart(id="r", model="m"),
+        PartStart(part_index=0, part=part),
+        *[Delta(part_index=0, delta=delta)] * 100,
+    ]
+    sys.setprofile(count)
+    try:
+        (choice,) = fold(events).choices
+    finally:
+        sys.setprofile(None)
+    assert copies < 10
+    assert choice.messages[0].parts[0] != part

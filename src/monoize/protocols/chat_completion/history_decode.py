@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from monoize.protocols._reading import items, object_at, refuse, text
+from monoize.protocols._waiting import Waiting
 from monoize.protocols.chat_completion.content import citation, native_item, part_from
 from monoize.protocols.chat_completion.fields import LEGACY_CALL, source, spoken
 from monoize.protocols.chat_completion.thoughts import (
@@ -55,11 +56,11 @@ class _Pairs:
     """Which calls wait for a result. Old and lenient dialects name them by function or by order only."""
 
     def __init__(self) -> None:
-        self._waiting: list[ToolCall] = []
+        self._waiting: Waiting[ToolCall] = Waiting()
         self._custom: set[str] = set()
 
     def called(self, call: ToolCall) -> None:
-        self._waiting.append(call)
+        self._waiting.add(call, ("id", call.call_id), ("name", call.name), "any")
         if call.kind == "custom":
             self._custom.add(call.call_id)
 
@@ -69,13 +70,11 @@ class _Pairs:
     def answered(self, call_id: str | None, name: str | None, otherwise: str) -> str:
         """The id of the call that a result answers; `otherwise` where it names none and none waits."""
         if call_id:
-            self._waiting = [call for call in self._waiting if call.call_id != call_id]
+            while self._waiting.take(("id", call_id)) is not None:
+                pass  # some clients use an id twice
             return call_id
-        fitting = [call for call in self._waiting if name is None or call.name == name]
-        if not fitting:
-            return otherwise
-        self._waiting.remove(fitting[0])
-        return fitting[0].call_id
+        call = self._waiting.take("any" if name is None else ("name", name))
+        return otherwise if call is None else call.call_id
 
 
 def _message(value: Any, index: int, pairs: _Pairs) -> Message:
@@ -203,18 +202,22 @@ def _calls(wire: Mapping[str, Any], index: int) -> list[Part]:
 
 def _with_seals(parts: list[Part], seals: Sequence[CarriedSeal]) -> list[Part]:
     """Carried seals back on their owners: a call by its id, or the last text."""
+    if not seals:
+        return parts
+    places: dict[str | None, int] = {}  # of the last call of each id, and of the last text
+    for n, part in enumerate(parts):
+        match part:
+            case ToolCall(call_id=call_id):
+                places[call_id] = n
+            case Text():
+                places[None] = n
+            case _:
+                pass
     for carried in seals:
-        for n in range(len(parts) - 1, -1, -1):
-            if _owns(parts[n], carried):
-                parts[n] = _sealed(parts[n], carried.seal)
-                break
+        place = places.get(carried.call_id)
+        if place is not None:
+            parts[place] = _sealed(parts[place], carried.seal)
     return parts
-
-
-def _owns(part: Part, carried: CarriedSeal) -> bool:
-    if carried.call_id is None:
-        return isinstance(part, Text)
-    return isinstance(part, ToolCall) and part.call_id == carried.call_id
 
 
 def _sealed(part: Part, seal: Seal) -> Part:

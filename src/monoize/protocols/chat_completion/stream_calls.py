@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Literal
 
 from monoize import wirejson
@@ -24,8 +24,8 @@ __all__ = ["CallReader"]
 
 
 class _Call:
-    def __init__(self, key: Any) -> None:
-        self.key = key
+    def __init__(self, number: int) -> None:
+        self.number = number
         self.id = ""
         self.name = ""
         self.kind: Literal["function", "custom"] = "function"
@@ -33,12 +33,11 @@ class _Call:
         self.arguments: list[str] = []
         self.part_index: int | None = None
         self.is_closed = False
-        self._looked_at = 0  # how many pieces of the arguments were there at the last look
+        self.has_grown = False  # since somebody last looked whether it is complete
 
     def is_complete(self) -> bool:
         """Whether its arguments are one whole JSON value: nothing can follow them."""
-        has_grown, self._looked_at = len(self.arguments) > self._looked_at, len(self.arguments)
-        if self.kind == "custom" or not has_grown or not self.arguments[-1].rstrip().endswith("}"):
+        if self.kind == "custom" or not self.arguments[-1].rstrip().endswith("}"):
             return False
         try:
             wirejson.loads("".join(self.arguments))
@@ -51,7 +50,13 @@ class CallReader:
     def __init__(self, begin: Callable[[Part], tuple[int, UrpStreamEvent]], ids: IdSource) -> None:
         self._begin = begin
         self._ids = ids
+        self._forget()
+
+    def _forget(self) -> None:
         self._calls: list[_Call] = []
+        self._by_index: dict[Any, _Call] = {}  # the last one of each index
+        self._by_id: dict[str, _Call] = {}  # the first one of each id
+        self._grown: list[_Call] = []  # started, and not looked at since
 
     def take(self, wire: Mapping[str, Any]) -> Iterator[UrpStreamEvent]:
         custom = wire.get("custom")
@@ -62,6 +67,7 @@ class CallReader:
         if is_custom or wire.get("type") == "custom":
             call.kind = "custom"
         call.id = call.id or spoken(wire.get("id"))
+        self._by_id.setdefault(call.id, call)
         call.name = call.name or spoken(inner.get("name"))
         arguments = argument_text(inner.get("input" if call.kind == "custom" else "arguments"))
         seal = call_seal(wire, from_caller=False)
@@ -78,8 +84,10 @@ class CallReader:
 
         Calls may grow in turns, so only one whose arguments are whole is over.
         """
-        for call in self._calls:
-            if call.part_index is not None and not call.is_closed and call.is_complete():
+        grown, self._grown = self._grown, []
+        for call in sorted(grown, key=lambda call: call.number):
+            call.has_grown = False
+            if call.part_index is not None and call.is_complete():
                 yield from self._close(call, call.part_index)
 
     def close(self) -> Iterator[UrpStreamEvent]:
@@ -89,7 +97,7 @@ class CallReader:
                 yield from self._start(call)
             if call.part_index is not None and not call.is_closed:
                 yield from self._close(call, call.part_index)
-        self._calls = []
+        self._forget()
 
     @staticmethod
     def _close(call: _Call, part_index: int) -> Iterator[UrpStreamEvent]:
@@ -98,20 +106,22 @@ class CallReader:
 
     def _found(self, wire: Mapping[str, Any], name: str) -> _Call:
         index, call_id = wire.get("index"), spoken(wire.get("id"))
-        known = self._known(index, call_id, name)
+        key = index if isinstance(index, Hashable) else str(index)
+        known = self._known(key, call_id, name)
         if known is None:
-            known = _Call(index)
+            known = _Call(len(self._calls))
             self._calls.append(known)
+            self._by_index[key] = known
         return known
 
-    def _known(self, index: Any, call_id: str, name: str) -> _Call | None:
-        if index is not None:
-            same = [call for call in self._calls if call.key == index]
+    def _known(self, key: Any, call_id: str, name: str) -> _Call | None:
+        if key is not None:
+            same = self._by_index.get(key)
             # some number every call 0: another id with another name begins another call
-            is_other = bool(same and call_id and name and same[-1].id not in ("", call_id))
-            return None if is_other or not same else same[-1]
+            is_other = same is not None and call_id and name and same.id not in ("", call_id)
+            return None if is_other else same
         if call_id:
-            return next((call for call in self._calls if call.id == call_id), None)
+            return self._by_id.get(call_id)
         return self._calls[-1] if self._calls and not name else None
 
     def _start(self, call: _Call) -> Iterator[UrpStreamEvent]:
@@ -126,6 +136,7 @@ class CallReader:
         call.part_index, start = self._begin(part)
         yield start
         if call.arguments:
+            self._grow(call)
             arguments = ArgumentsDelta(arguments="".join(call.arguments))
             yield Delta(part_index=call.part_index, delta=arguments)
 
@@ -134,7 +145,13 @@ class CallReader:
             return
         if arguments:
             call.arguments.append(arguments)
+            self._grow(call)
             delta = ArgumentsDelta(arguments=arguments)
             yield Delta(part_index=call.part_index, delta=delta)
         if seal is not None:
             yield Delta(part_index=call.part_index, delta=SealDelta(seal=seal))
+
+    def _grow(self, call: _Call) -> None:
+        if not call.has_grown:
+            call.has_grown = True
+            self._grown.append(call)

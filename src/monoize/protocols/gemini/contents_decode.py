@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from monoize.protocols import _reading
+from monoize.protocols._waiting import Waiting
 from monoize.protocols.gemini.parts_decode import decode_part
 from monoize.protocols.gemini.parts_encode import MADE_ID
 from monoize.protocols.gemini.spelling import DIALECT, found, listed, split
@@ -27,6 +28,7 @@ _ROLES = {
     "assistant": Role.ASSISTANT,
     "system": Role.SYSTEM,
 }
+_ANY = ("any",)  # whatever call the next one is
 
 
 class ContentReader:
@@ -38,7 +40,7 @@ class ContentReader:
     def __init__(self) -> None:
         self.carried = False  # whether a carrier was met: the wire must then not be replayed
         self._calls = 0
-        self._open: list[ToolCall] = []  # calls not answered yet
+        self._open: Waiting[ToolCall] = Waiting()  # calls not answered yet
 
     # --- envelopes ---
 
@@ -87,7 +89,7 @@ class ContentReader:
     ) -> list[tuple[Role, list[Part]]]:
         """One group for each function response, one for every run of other parts (D48)."""
         groups: list[tuple[Role, list[Part]]] = []
-        pending: list[CarriedSeal] = []
+        pending: Waiting[CarriedSeal] = Waiting()
         for number, wire in enumerate(items):
             response = found(wire, "functionResponse")
             if response is not None:
@@ -104,14 +106,15 @@ class ContentReader:
     # --- parts ---
 
     def _add(
-        self, parts: list[Part], wire: Mapping[str, Any], path: str, pending: list[CarriedSeal]
+        self, parts: list[Part], wire: Mapping[str, Any], path: str, pending: Waiting[CarriedSeal]
     ) -> None:
         carried = unpack(found(wire, "thoughtSignature"))
         if carried is None:
             part = decode_part(wire, path, self._new_id)
             if isinstance(part, ToolCall):
                 part = _sealed_call(part, pending)
-                self._open.append(part)
+                made = part.call_id.startswith(MADE_ID)
+                self._open.add(part, ("id", part.call_id), ("name", part.name, made))
             parts.append(part)
             return
         self.carried = True
@@ -125,7 +128,7 @@ class ContentReader:
             case CarriedSeal(seal=seal, call_id=None):
                 _seal_last_text(parts, seal)
             case CarriedSeal():
-                pending.append(carried)
+                pending.add(carried, carried.call_id, _ANY)
 
     def _answer(self, wire: Mapping[str, Any], response: Any, path: str) -> tuple[Part, ...]:
         fields = _reading.object_at(response, path)
@@ -142,16 +145,11 @@ class ContentReader:
 
     def _answered(self, wire_id: str | None, name: str) -> str:
         """The id of the call that a response answers: its own, else the first open call of that name."""
-        for call in self._open:
-            if wire_id and call.call_id == wire_id:
-                self._open.remove(call)
-                return wire_id
-        for call in self._open:
-            made = call.call_id.startswith(MADE_ID)
-            if call.name == name and (made or not wire_id):
-                self._open.remove(call)
-                return call.call_id
-        return wire_id or self._new_id(name)
+        call = self._open.take(("id", wire_id)) if wire_id else None
+        if call is None:
+            made, given = ("name", name, True), ("name", name, False)
+            call = self._open.take(made) if wire_id else self._open.take(made, given)
+        return wire_id or self._new_id(name) if call is None else call.call_id
 
 
 def _content_object(value: Any, path: str) -> Mapping[str, Any]:
@@ -175,13 +173,12 @@ def _role(fields: Mapping[str, Any], items: Sequence[Mapping[str, Any]], path: s
     return Role.ASSISTANT if calls else _ROLES.get(said, Role.USER)
 
 
-def _sealed_call(call: ToolCall, pending: list[CarriedSeal]) -> ToolCall:
+def _sealed_call(call: ToolCall, pending: Waiting[CarriedSeal]) -> ToolCall:
     """The call with the seal that was carried before it: by its id, or the next one if its id was lost."""
-    for carried in pending:
-        if carried.call_id == call.call_id or call.call_id.startswith(MADE_ID):
-            pending.remove(carried)
-            return msgspec.structs.replace(call, seal=carried.seal, source=None)
-    return call
+    carried = pending.take(_ANY if call.call_id.startswith(MADE_ID) else call.call_id)
+    if carried is None:
+        return call
+    return msgspec.structs.replace(call, seal=carried.seal, source=None)
 
 
 def _seal_last_text(parts: list[Part], seal: Seal) -> None:

@@ -102,7 +102,8 @@ class ContentWriter:
         for role, turn in turns(messages):
             model = role is Role.ASSISTANT
             run = turn if model else tuple(sorted(turn, key=self._place))
-            parts = [part for message in run for part in self._message(message, run)]
+            hidden = _holds_sealed_reasoning(run)
+            parts = [part for message in run for part in self._message(message, hidden=hidden)]
             if model and self._signs:
                 parts = _with_placeholder(parts)
             extra = {key: value for message in run for key, value in message.extra_body.items()}
@@ -118,13 +119,13 @@ class ContentWriter:
 
     # --- one message ---
 
-    def _message(self, message: Message, turn: Sequence[Message]) -> Iterator[dict[str, Any]]:
+    def _message(self, message: Message, *, hidden: bool) -> Iterator[dict[str, Any]]:
+        """`hidden`: the thoughts of its turn lie sealed in it, so that they are not said in the open too."""
         path = self._paths[id(message)]
         self._report_header(message, path)
         if message.role in _GUIDING:
             yield from self._guidance(message, path)
             return
-        hidden = _holds_sealed_reasoning(turn)
         parts = message.parts
         position = 0
         while position < len(parts):

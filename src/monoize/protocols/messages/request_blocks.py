@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, assert_never
 
 from monoize.protocol import Json
+from monoize.protocols._addresses import STORED, is_reachable
 from monoize.protocols._custom_tools import as_function_arguments
 from monoize.protocols._extras import nested
 from monoize.protocols._ids import legal_id
@@ -182,7 +183,9 @@ def _document_source(media: Media) -> Json | None:
             return {"type": "base64", "media_type": "application/pdf", "data": media.data}
         case Base64():
             return _text_source(media)
-        case Url(media_type=str(media_type)) if media_type != "application/pdf":
+        case Url(url=url, media_type=str(media_type)) if (
+            media_type != "application/pdf" and not url.startswith(STORED)
+        ):
             return None  # behind a URL the vendor reads nothing else
         case Url() | FileId():
             return _reference(media)
@@ -193,9 +196,7 @@ def _document_source(media: Media) -> Json | None:
 def _reference(media: Url | FileId) -> Json | None:
     if isinstance(media, FileId):
         return {"type": "file", "file_id": media.id} if media.protocol == DIALECT else None
-    if media.url.startswith(("http://", "https://")):
-        return {"type": "url", "url": media.url}
-    return None
+    return {"type": "url", "url": media.url} if is_reachable(media.url) else None
 
 
 def is_text(media: Media) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from monoize.protocols._addresses import is_reachable
 from monoize.protocols.responses.vocabulary import DIALECT
 from monoize.urp import Audio, Base64, File, FileId, Image, Media, Url
 
@@ -31,7 +32,7 @@ def _media_url(media: Media) -> str | None:
     match media:
         case Base64():
             return _data_url(media)
-        case Url() if media.url.startswith(("http://", "https://", "data:")):
+        case Url() if is_reachable(media.url) or media.url.startswith("data:"):
             return media.url
         case _:
             return None

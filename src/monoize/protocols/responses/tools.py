@@ -261,12 +261,12 @@ def encode_choice(
         case "auto" | "none" | "required":
             return choice.mode
         case "named" if choice.names:
-            return _reference(request, choice.names[0])
+            return _references(request, choice.names[:1])[0]
         case "allowed":
             return {
                 "type": "allowed_tools",
                 "mode": "required" if choice.required else "auto",
-                "tools": [_reference(request, name) for name in choice.names],
+                "tools": _references(request, choice.names),
             }
         case "provider" if choice.protocol == DIALECT:
             return choice.body
@@ -275,9 +275,9 @@ def encode_choice(
             return None
 
 
-def _reference(request: UrpRequest, name: str) -> dict[str, str]:
-    custom = any(tool.kind == "custom" and tool.name == name for tool in request.tools or ())
-    return {"type": "custom" if custom else "function", "name": name}
+def _references(request: UrpRequest, names: Sequence[str]) -> list[dict[str, str]]:
+    custom = {tool.name for tool in request.tools or () if tool.kind == "custom"}
+    return [{"type": "custom" if name in custom else "function", "name": name} for name in names]
 
 
 # --- calls in replies ----------------------------------------------------------------------------
