@@ -12,7 +12,7 @@ from monoize.agent.outcome import AgentOutcome, Failure, FailureCode
 from monoize.agent.run_state import RunState
 from monoize.agent.schema import value_problem
 
-__all__ = ["call_hash", "judged", "needs_approval"]
+__all__ = ["call_hash", "judged", "unapproved"]
 
 
 def call_hash(call: ToolInvocation) -> str:
@@ -29,23 +29,29 @@ def judged(state: RunState, calls: tuple[ToolInvocation, ...]) -> Failure | None
     return None
 
 
-def needs_approval(call: ToolInvocation, state: RunState) -> bool:
+def unapproved(state: RunState, calls: tuple[ToolInvocation, ...]) -> Iterator[ToolInvocation]:
+    """Those that a person must say yes to first. A yes is good for one call: the same one again needs another (D46)."""
     contract = state.terms.contract
-    spec = state.terms.manifest.get(call.name)
-    asked = call.name in contract.approval or (
-        spec is not None and f"scope:{spec.scope}" in contract.approval
-    )
-    return asked and call_hash(call) not in contract.approved_calls
+    yes = Counter(contract.approved_calls)
+    yes.subtract(state.call_hashes)
+    for call in calls:
+        spec = state.terms.manifest.get(call.name)
+        scope = "" if spec is None else f"scope:{spec.scope}"
+        if call.name in contract.approval or scope in contract.approval:
+            yes[call_hash(call)] -= 1
+            if yes[call_hash(call)] < 0:
+                yield call
 
 
 # --- the checks ----------------------------------------------------------------------------------
 
 
 def _well_formed(state: RunState, calls: tuple[ToolInvocation, ...]) -> Iterator[Failure]:
+    allowed = state.terms.contract.allowed_tools
     ids = Counter(call.id for call in calls)
     for call in calls:
         spec = state.terms.manifest.get(call.name)
-        if spec is None:
+        if spec is None or (allowed is not None and call.name not in allowed):
             yield _invalid(FailureCode.UNKNOWN_TOOL, f"{call.name!r} is no tool of this contract")
         elif (problem := value_problem(spec.parameters, call.arguments)) is not None:
             yield _invalid(FailureCode.INVALID_ARGUMENTS, f"{call.name}: {problem}")
@@ -59,6 +65,7 @@ def _no_cycle(state: RunState, calls: tuple[ToolInvocation, ...]) -> Iterator[Fa
     forbidden = frozenset(state.terms.contract.cycle_forbid)
     if not forbidden:
         return
+    # In the order of emission, over rounds. A call whose effect is unknown counts: it may have happened.
     names = (*state.called[-1:], *(call.name for call in calls))
     for pair in pairwise(names):
         if pair in forbidden:
@@ -92,13 +99,12 @@ def _within_budget(state: RunState, calls: tuple[ToolInvocation, ...]) -> Iterat
 
 
 def _approved(state: RunState, calls: tuple[ToolInvocation, ...]) -> Iterator[Failure]:
-    for call in calls:
-        if needs_approval(call, state):
-            yield Failure(
-                outcome=AgentOutcome.INTERRUPTED,
-                code=FailureCode.APPROVAL_REQUIRED,
-                reason=f"{call.name} needs a person's approval",
-            )
+    for call in unapproved(state, calls):
+        yield Failure(
+            outcome=AgentOutcome.INTERRUPTED,
+            code=FailureCode.APPROVAL_REQUIRED,
+            reason=f"{call.name} needs a person's approval",
+        )
 
 
 _CHECKS: tuple[Callable[[RunState, tuple[ToolInvocation, ...]], Iterator[Failure]], ...] = (

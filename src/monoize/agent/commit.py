@@ -10,7 +10,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from monoize.agent.budgets import context_ratio, has_room_for_one_more, output_allowance
+from monoize.agent.budgets import (
+    context_ratio,
+    has_room_for_one_more,
+    is_affordable,
+    is_overspent,
+    output_allowance,
+    time_is_up,
+)
 from monoize.agent.contract import contract_hash
 from monoize.agent.outcome import AgentOutcome, Failure, FailureCode
 from monoize.agent.run_state import RunState
@@ -48,7 +55,7 @@ def timed_out(state: RunState) -> Decision | None:  # 1
 
 def overspent(state: RunState) -> Decision | None:  # 2; strictly over, and always (D33)
     limit = state.terms.contract.max_tokens_consumed
-    if limit and state.counters.tokens > limit:
+    if is_overspent(state):
         return _fails(
             "overspent",
             AgentOutcome.FAILED_BUDGET_EXHAUSTED,
@@ -84,30 +91,21 @@ def contract_broken(state: RunState) -> Decision | None:  # 3
 
 
 def context_full(state: RunState) -> Decision | None:  # 4, D37
-    if state.answered or state.synthesis:
-        return None  # the answer is there, or this was the last inference already
     if context_ratio(state) <= state.terms.contract.context_budget.force_synthesis_at_ratio:
         return None
+    if state.answered:  # forced or not, it is the last word: there is no room for another
+        return _completed("context_full", state)
+    if state.synthesis:
+        return None  # asked for already; a retry of it is still the synthesis
     if state.terms.contract.tool_policy == "required" and not state.proofs:
         return _no_tools("context_full", state)  # without spending an inference on it
-    if not has_room_for_one_more(state) or output_allowance(state) < 1:
-        return None  # `affordable` has the words for it
+    if not is_affordable(state):
+        return None  # `unaffordable` has the words for it
     return Decision(predicate="context_full", to=State.INFER, synthesis=True)
 
 
 def succeeded(state: RunState) -> Decision | None:  # 5
-    if not state.answered:
-        return None
-    policy = state.terms.contract.tool_policy
-    with_tools = bool(state.proofs) if policy == "required" else state.counters.executed > 0
-    return Decision(
-        predicate="succeeded",
-        to=State.TERMINATE,
-        outcome=AgentOutcome.COMPLETED_WITH_TOOLS
-        if with_tools
-        else AgentOutcome.COMPLETED_CHAT_ONLY,
-        failure=_flaw(state),
-    )
+    return _completed("succeeded", state) if state.answered else None
 
 
 def unaffordable(state: RunState) -> Decision | None:  # D33: only when another one would be needed
@@ -126,12 +124,18 @@ def unaffordable(state: RunState) -> Decision | None:  # D33: only when another 
             FailureCode.MAX_TOKENS,
             f"another inference is needed and would exceed the {contract.max_tokens_consumed} tokens",
         )
+    if time_is_up(state):
+        return _fails(
+            "unaffordable",
+            AgentOutcome.FAILED_TIMEOUT,
+            FailureCode.TOTAL_TIMEOUT,
+            f"another inference is needed and the {contract.total_timeout_ms} ms are over",
+        )
     return None
 
 
 def goes_on(state: RunState) -> Decision | None:  # 6
-    del state
-    return Decision(predicate="goes_on", to=State.INFER)
+    return Decision(predicate="goes_on", to=State.INFER, synthesis=state.synthesis)
 
 
 PREDICATES: tuple[Predicate, ...] = (
@@ -168,12 +172,30 @@ def _fails(predicate: str, outcome: AgentOutcome, code: FailureCode, reason: str
     return Decision(predicate=predicate, to=State.TERMINATE, outcome=outcome, failure=failure)
 
 
+def _completed(predicate: str, state: RunState) -> Decision:
+    """The only way to a success; under `required` it has a proof to show or it is none (invariant C)."""
+    if state.terms.contract.tool_policy == "required" and not state.proofs:
+        return _no_tools(predicate, state)
+    outcome = (
+        AgentOutcome.COMPLETED_WITH_TOOLS
+        if state.counters.executed
+        else AgentOutcome.COMPLETED_CHAT_ONLY
+    )
+    flaw = _flaw(state)
+    return Decision(
+        predicate=predicate,
+        to=State.TERMINATE,
+        outcome=outcome,
+        failure=None if flaw is None else Failure(outcome=outcome, code=flaw[0], reason=flaw[1]),
+    )
+
+
 def _no_tools(predicate: str, state: RunState) -> Decision:
     flaw = _flaw(state)
     return _fails(
         predicate,
         AgentOutcome.FAILED_PROTOCOL_NO_TOOLS,
-        FailureCode.NO_TOOL_CALL if flaw is None else flaw.code,
+        FailureCode.NO_TOOL_CALL if flaw is None else flaw[0],
         "a tool call was required and none was validated and executed",
     )
 
@@ -185,9 +207,6 @@ _FLAWS = {
 }
 
 
-def _flaw(state: RunState) -> Failure | None:
+def _flaw(state: RunState) -> tuple[FailureCode, str] | None:
     """What is to be said of an answer that is there, and not whole."""
-    found = _FLAWS.get(state.adapted.finish) if state.adapted is not None else None
-    if found is None:
-        return None
-    return Failure(outcome=AgentOutcome.COMPLETED_CHAT_ONLY, code=found[0], reason=found[1])
+    return _FLAWS.get(state.adapted.finish) if state.adapted is not None else None

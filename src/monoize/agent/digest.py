@@ -9,9 +9,10 @@ import msgspec
 
 from monoize.agent.budgets import context_ratio
 from monoize.agent.canonical_json import hash_of
+from monoize.agent.outcome import COMPLETED
 from monoize.agent.run_state import RunState
 
-__all__ = ["StateDigest", "digest"]
+__all__ = ["StateDigest", "digest", "newer"]
 
 
 class StateDigest(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +63,7 @@ def digest(state: RunState) -> StateDigest:
         outcome=state.outcome,
         failure_code=None if failure is None else failure.code,
         reason=None if failure is None else failure.reason,
-        output=state.output if state.outcome is not None else "",  # nothing before the end (F)
+        output=state.output if state.outcome in COMPLETED else "",  # nothing before the end (F)
         inferences_used=counters.inferences,
         inferences_remaining=max(0, contract.max_inferences - counters.inferences),
         tokens_consumed=counters.tokens,
@@ -83,6 +84,11 @@ def digest(state: RunState) -> StateDigest:
     fields: dict[str, Any] = msgspec.to_builtins(plain)
     said = {name: value for name, value in fields.items() if name not in _TIMES}
     return msgspec.structs.replace(plain, digest=hash_of(said))
+
+
+def newer(one: StateDigest, other: StateDigest) -> StateDigest:
+    """Which of two to draw, in whatever order they came: the longer record, then the later look at it (invariant D)."""
+    return max(one, other, key=lambda seen: (seen.seq, seen.elapsed_ms, seen.digest))
 
 
 def _calls(state: RunState) -> tuple[Mapping[str, Any], ...]:

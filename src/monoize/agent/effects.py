@@ -41,8 +41,9 @@ class CallTool(msgspec.Struct, frozen=True, kw_only=True):
 class Summarize(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str
     model: str
-    text: str
+    text: str  # already cut to what a window holds
     max_bytes: int
+    max_output_tokens: int  # reserved, like those of an inference (D33)
     timeout_ms: int
 
 

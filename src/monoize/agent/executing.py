@@ -6,7 +6,15 @@ from typing import TypeAlias
 
 import msgspec
 
-from monoize.agent.budgets import time_left_ms, tokens_of
+from monoize.agent.adapted import Spent
+from monoize.agent.budgets import (
+    charged,
+    estimated_tokens,
+    summary_allowance,
+    time_is_up,
+    time_left_ms,
+    tokens_of,
+)
 from monoize.agent.effects import Append, CallTool, Effect, Summarize
 from monoize.agent.events import (
     Event,
@@ -20,7 +28,7 @@ from monoize.agent.message import AgentMessage, ToolInvocation
 from monoize.agent.observe import Envelope, cut, envelope_bytes, read_envelope, result_text
 from monoize.agent.outcome import AgentOutcome, Failure, FailureCode
 from monoize.agent.recording import FOLLOWS, event_json, recorded
-from monoize.agent.run_state import RunState, Settled
+from monoize.agent.run_state import RunState, Settled, with_failure
 from monoize.agent.states import State
 
 __all__ = [
@@ -73,13 +81,15 @@ def _arrived(state: RunState, event: ToolReturned | ToolFailed) -> Step:
         return state, ()  # its call has a result already: it was closed meanwhile
     held[event.call_id] = event
     effects: list[Effect] = []
-    while not _is_ending(state) and (turn := _next(state)) is not None and turn.id in held:
+    while (turn := _next(state)) is not None and turn.id in held:
         state, entry = _settle(state, turn, held.pop(turn.id))
         effects.append(entry)
+        if _is_ending(
+            state
+        ):  # looked at after each: a replay, which has them one by one, must agree
+            state, closed = _closed_rest(state, first_ran=False)
+            return state, (*effects, *closed)
     state = msgspec.structs.replace(state, early=tuple(held.values()))
-    if _is_ending(state):
-        state, closed = _closed_rest(state, first_ran=False)
-        return state, (*effects, *closed)
     if effects and not _run_together(state):
         effects += due(state)
     return state, tuple(effects)
@@ -91,7 +101,7 @@ def _next(state: RunState) -> ToolInvocation | None:
 
 
 def _is_ending(state: RunState) -> bool:
-    return bool(state.interrupted or state.timed_out or state.pending_failure)
+    return bool(state.interrupted or state.timed_out or state.pending_failure or time_is_up(state))
 
 
 def _settle(
@@ -100,11 +110,11 @@ def _settle(
     if isinstance(event, ToolFailed):
         raw = envelope_bytes(call, event.failure.code, event.failure.reason)
         if event.ends_run:
-            state = _with_failure(state, event.failure)
+            state = with_failure(state, event.failure)
         return _noted(state, call, raw, None, event)
     envelope, problem = read_envelope(event.envelope, call, state.terms.manifest.get(call.name))
     if envelope is None:  # spec 5, phase 3: a malformed envelope ends the run
-        state = _with_failure(
+        state = with_failure(
             state,
             Failure(
                 outcome=AgentOutcome.FAILED_VALIDATION,
@@ -113,16 +123,6 @@ def _settle(
             ),
         )
     return _noted(state, call, event.envelope, envelope, event)
-
-
-def _with_failure(state: RunState, failure: Failure) -> RunState:
-    match failure.outcome:
-        case AgentOutcome.FAILED_TIMEOUT:
-            return msgspec.structs.replace(state, timed_out=state.timed_out or failure)
-        case AgentOutcome.INTERRUPTED:
-            return msgspec.structs.replace(state, interrupted=state.interrupted or failure)
-        case _:
-            return msgspec.structs.replace(state, pending_failure=state.pending_failure or failure)
 
 
 def _noted(
@@ -175,7 +175,7 @@ def _closed_rest(
     entries = []
     together = _run_together(state)
     for index, call in enumerate(state.calls[len(state.settled) :]):
-        may_have_run = first_ran and (index == 0 or together)
+        may_have_run = together or (first_ran and index == 0)
         code, reason = ("interrupted", _UNKNOWN) if may_have_run else ("not_executed", _NEVER_RAN)
         raw = envelope_bytes(call, code, reason)
         state, entry = _noted(state, call, raw, None, event if index == 0 else None)
@@ -195,7 +195,7 @@ def all_settled(state: RunState, event: Proceed) -> Step:
             for settled in state.settled
         ],
     )
-    return state, (entry, *_next_summary(state))
+    return _next_summary(state, entry)
 
 
 # --- OBSERVE -------------------------------------------------------------------------------------
@@ -215,44 +215,66 @@ def _text_of(settled: Settled) -> str:
     return problem if envelope is None else result_text(envelope)
 
 
-def _next_summary(state: RunState) -> tuple[Summarize, ...]:
-    contract = state.terms.contract
-    model = contract.tool_output_budget.summarizer_model
-    waiting = next((settled for settled in state.settled if settled.content is None), None)
-    if waiting is None or model is None:
-        return ()
-    return (
-        Summarize(
-            call_id=waiting.call_id,
-            model=model,
-            text=_text_of(waiting),
-            max_bytes=contract.tool_output_budget.max_bytes_per_call,
-            timeout_ms=time_left_ms(state),
-        ),
+def _next_summary(state: RunState, entry: Append) -> Step:
+    """The next one is asked for, where the contract can pay for it; where it cannot, the plain cuts stand."""
+    budget = state.terms.contract.tool_output_budget
+    waiting = _waiting(state)
+    if waiting is None or budget.summarizer_model is None:
+        return state, (entry,)
+    text = _summarizable(state, waiting)
+    allowance = summary_allowance(state, text)
+    if allowance < 1:
+        return _plainly_cut(state), (entry,)
+    order = Summarize(
+        call_id=waiting.call_id,
+        model=budget.summarizer_model,
+        text=text,
+        max_bytes=budget.max_bytes_per_call,
+        max_output_tokens=allowance,
+        timeout_ms=time_left_ms(state),
     )
+    return state, (entry, order)
+
+
+def _waiting(state: RunState) -> Settled | None:
+    return next((settled for settled in state.settled if settled.content is None), None)
+
+
+def _summarizable(state: RunState, settled: Settled) -> str:
+    """No more than a window holds, at the dearest count: a summariser is no place for a flood."""
+    budget = state.terms.contract.tool_output_budget
+    window = state.terms.contract.context_budget.context_window
+    room = msgspec.structs.replace(
+        budget, max_bytes_per_call=max(window, budget.max_bytes_per_call)
+    )
+    return cut(_text_of(settled), room)[0]
+
+
+def _plainly_cut(state: RunState) -> RunState:
+    budget = state.terms.contract.tool_output_budget
+    contents = tuple(
+        msgspec.structs.replace(settled, content=cut(_text_of(settled), budget)[0], truncated=True)
+        if settled.content is None
+        else settled
+        for settled in state.settled
+    )
+    return msgspec.structs.replace(state, settled=contents)
 
 
 def summarized(state: RunState, event: Summarized) -> Step:
     budget = state.terms.contract.tool_output_budget
-    counters = state.counters
-    done = []
-    for settled in state.settled:
-        if settled.call_id == event.call_id and settled.content is None:
-            text = _text_of(settled) if event.text is None else event.text
-            content, _ = cut(text, budget)  # a summary has no right to more
-            settled = msgspec.structs.replace(settled, content=content, truncated=True)  # noqa: PLW2901
-        done.append(settled)
+    waiting = _waiting(state)
+    if waiting is None or waiting.call_id != event.call_id:
+        return state, ()  # nobody waits for it, or not any more
+    text = _text_of(waiting) if event.text is None else event.text
+    content, _ = cut(text, budget)  # a summary has no right to more
+    told = msgspec.structs.replace(waiting, content=content, truncated=True)
     state = msgspec.structs.replace(
-        state,
-        settled=tuple(done),
-        counters=msgspec.structs.replace(
-            counters,
-            tokens=counters.tokens + event.spent.total,
-            tokens_estimated=counters.tokens_estimated or event.spent.estimated,
-        ),
+        charged(state, event.spent),
+        settled=tuple(told if settled is waiting else settled for settled in state.settled),
     )
     state, entry = recorded(state, State.OBSERVE, event_json(event), result=event.raw)
-    return state, (entry, *_next_summary(state))
+    return _next_summary(state, entry)
 
 
 def observed(state: RunState, event: Proceed) -> Step:
@@ -260,14 +282,18 @@ def observed(state: RunState, event: Proceed) -> Step:
 
 
 def observed_in_haste(state: RunState, event: Interrupted) -> Step:
-    """Interrupted while a summary was being made: the plain cut stands."""
+    """Interrupted while a summary was being made: it is paid for, and the plain cut stands."""
+    waiting = _waiting(state)
+    if waiting is not None:
+        text = _summarizable(state, waiting)
+        spent = Spent(
+            input_tokens=estimated_tokens(len(text.encode("utf-8", "replace"))),
+            output_tokens=summary_allowance(state, text),
+            estimated=True,
+        )
+        state = charged(state, spent)
     failure = Failure(outcome=AgentOutcome.INTERRUPTED, code=event.code, reason=event.reason)
-    state = msgspec.structs.replace(state, interrupted=state.interrupted or failure)
-    contents = tuple(
-        _content(state, settled) if settled.content is None else settled
-        for settled in state.settled
-    )
-    return _told(msgspec.structs.replace(state, settled=contents), event)
+    return _told(_plainly_cut(with_failure(state, failure)), event)
 
 
 def _told(state: RunState, event: Proceed | Interrupted) -> Step:

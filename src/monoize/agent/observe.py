@@ -13,6 +13,7 @@ from monoize.agent.contract import ToolOutputBudget
 from monoize.agent.manifest import ToolSpec
 from monoize.agent.message import ToolInvocation
 from monoize.agent.schema import value_problem
+from monoize.agent.strict_json import names_a_field_twice
 
 __all__ = ["Envelope", "cut", "envelope_bytes", "read_envelope", "result_text"]
 
@@ -34,9 +35,15 @@ def read_envelope(
 ) -> tuple[Envelope | None, str]:
     """The envelope, or None and why it is none; a result is never taken on trust (spec 5, phase 3)."""
     try:
-        envelope = _DECODER.decode(raw)
+        text = raw.decode(
+            "utf-8"
+        )  # all of it: the decoder passes over fields that it does not know
+        envelope = _DECODER.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return None, f"the result of {call.name} is no envelope: {error}"
+    # The same text has two readers, this one and the page: it must not have two meanings.
+    if names_a_field_twice(text):
+        return None, f"the result of {call.name} is no envelope: a field is named twice"
     if envelope.tool != call.name:
         return None, f"the result of {call.name} says that it is from {envelope.tool!r}"
     if envelope.tool_call_id != call.id:
@@ -47,6 +54,10 @@ def read_envelope(
         problem = value_problem(spec.result_schema, envelope.result)
         if problem is not None:
             return None, f"the result of {call.name} breaks its own schema: {problem}"
+    try:
+        result_text(envelope)
+    except wirejson.JsonError as error:
+        return None, f"the result of {call.name} cannot be told: {error}"
     return envelope, ""
 
 
@@ -58,7 +69,7 @@ def envelope_bytes(call: ToolInvocation, code: str, reason: str) -> bytes:
             "tool": call.name,
             "tool_call_id": call.id,
             "result": None,
-            "error": {"code": code, "message": reason},
+            "error": {"code": code, "message": reason.encode("utf-8", "replace").decode()},
             "retryable": False,
         }
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from monoize.agent.canonical_json import EMPTY_HASH, canonical, sha256
+from monoize.agent.canonical_json import EMPTY_HASH, NotCanonical, canonical, sha256
 from monoize.agent.effects import Append
 from monoize.agent.entry import Entry
 from monoize.agent.events import Event
@@ -41,7 +41,7 @@ def recorded(
     if to not in TRANSITIONS[state.at]:
         raise AssertionError(f"no transition leads from {state.at} to {to}")
     terms, payloads = state.terms, {}
-    meta = canonical({"event": event, "facts": facts or {}})
+    meta = {"event": event, "facts": facts or {}}
     hashes = []
     for value in (action, result, meta):
         raw = _raw(value)
@@ -77,4 +77,24 @@ def recorded(
 def _raw(value: Any) -> bytes:
     if value is None:
         return b""
-    return value if isinstance(value, bytes) else canonical(value)
+    if isinstance(value, bytes):
+        return value
+    try:
+        return canonical(value)
+    except NotCanonical:
+        return canonical(_writable(value))
+
+
+def _writable(value: Any) -> Any:
+    """A task or a reason may hold what JSON cannot write; the record of it must not fail for that."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case Mapping():
+            return {_writable(str(name)): _writable(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_writable(item) for item in value]
+        case int() | float() if not isinstance(value, bool):
+            return repr(value)
+        case _:
+            return value

@@ -11,7 +11,15 @@ from typing import Any, TypeAlias
 import msgspec
 
 from monoize.agent import executing, replying
-from monoize.agent.budgets import output_allowance, overhead_tokens, time_left_ms, tokens_of
+from monoize.agent.budgets import (
+    charged,
+    is_affordable,
+    output_limit,
+    overhead_tokens,
+    time_left_ms,
+    tokens_of,
+    unanswered,
+)
 from monoize.agent.commit import PREDICATES, Predicate, decide
 from monoize.agent.effects import Effect, Finish, Infer, Precheck
 from monoize.agent.entry import first_prev
@@ -27,9 +35,9 @@ from monoize.agent.events import (
     ToolReturned,
 )
 from monoize.agent.message import AgentMessage
-from monoize.agent.outcome import AgentOutcome, Failure
+from monoize.agent.outcome import COMPLETED, AgentOutcome, Failure
 from monoize.agent.recording import event_json, recorded
-from monoize.agent.run_state import RunState, Terms
+from monoize.agent.run_state import RunState, Terms, with_failure
 from monoize.agent.states import State
 
 __all__ = ["IllegalEvent", "Step", "advance", "begin", "step", "waits"]
@@ -65,13 +73,15 @@ def advance(state: RunState, event: Event, predicates: tuple[Predicate, ...] = P
 
 
 def step(state: RunState, event: Event, predicates: tuple[Predicate, ...] = PREDICATES) -> Step:
-    state = msgspec.structs.replace(state, elapsed_ms=max(state.elapsed_ms, event.elapsed_ms))
-    if state.at is State.COMMIT and isinstance(event, Proceed):
-        return _commit(state, predicates)
+    # What was under way when a run ended comes too late, whatever it is. Otherwise a state waits for the outside or for
+    # nobody: nothing may come between a reply and the decision on it.
+    if state.at is State.TERMINATE and not isinstance(event, Proceed):
+        return state, ()
     row = _TABLE.get((state.at, type(event)))
-    if row is None:
+    if row is None or waits(state) is isinstance(event, Proceed):
         raise IllegalEvent(f"{state.at} does not take {type(event).__name__}")
-    return row(state, event)
+    state = msgspec.structs.replace(state, elapsed_ms=max(state.elapsed_ms, event.elapsed_ms))
+    return _commit(state, event, predicates) if state.at is State.COMMIT else row(state, event)
 
 
 def waits(state: RunState) -> bool:
@@ -91,15 +101,18 @@ def waits(state: RunState) -> bool:
 
 
 def _prechecked(state: RunState, event: Prechecked) -> Step:
-    if event.failures:
-        state = msgspec.structs.replace(state, pending_failure=event.failures[0])
-        to = State.COMMIT
-    else:
-        to = State.INFER
+    for failure in event.failures[:1]:
+        state = with_failure(state, failure)
+    # The first inference, too, is reserved before it begins (D33); a recalled reply costs nothing.
+    may_begin = not event.failures and (state.terms.recalled is not None or is_affordable(state))
     state, entry = recorded(
-        state, to, event_json(event), action=_opening(state.terms), result=event.report
+        state,
+        State.INFER if may_begin else State.COMMIT,
+        event_json(event),
+        action=_opening(state.terms),
+        result=event.report,
     )
-    return (state, (entry,)) if event.failures else _infer(state, (entry,))
+    return _infer(state, (entry,)) if may_begin else (state, (entry,))
 
 
 def _opening(terms: Terms) -> Mapping[str, Any]:
@@ -117,20 +130,19 @@ def _opening(terms: Terms) -> Mapping[str, Any]:
 
 def _infer(state: RunState, before: tuple[Effect, ...]) -> Step:
     contract = state.terms.contract
-    is_recalled = state.terms.recalled is not None and state.counters.inferences == 0
+    state = msgspec.structs.replace(
+        state, step=state.step + 1, calls=(), settled=(), adapted=None, answered=False
+    )
     must_call = contract.tool_policy == "required" and not state.proofs
     no_call = contract.tool_policy == "forbidden" or state.synthesis
     order = Infer(
         messages=state.messages,
         expects="text" if no_call else "call" if must_call else "any",
         gated=contract.token_gate and must_call,
-        max_output_tokens=max(1, output_allowance(state)),
+        max_output_tokens=output_limit(state),
         timeout_ms=time_left_ms(state),
         synthesis=state.synthesis,
-        recalled=is_recalled,
-    )
-    state = msgspec.structs.replace(
-        state, step=state.step + 1, calls=(), settled=(), adapted=None, answered=False
+        recalled=state.is_recalled,
     )
     return state, (*before, order)
 
@@ -139,7 +151,9 @@ def _infer(state: RunState, before: tuple[Effect, ...]) -> Step:
 
 
 def _stopped(state: RunState, event: Interrupted) -> Step:
-    """Before anything else is done: PRECHECK and INFER leave at once."""
+    """PRECHECK and INFER leave at once; a model that was asked is paid for."""
+    if state.at is State.INFER and not state.is_recalled:
+        state = charged(state, unanswered(state))
     state, entry = recorded(_marked(state, event), State.COMMIT, event_json(event))
     return state, (entry,)
 
@@ -148,25 +162,15 @@ def _stopped_executing(state: RunState, event: Interrupted) -> Step:
     return executing.closed_all(_marked(state, event), event)
 
 
-def _noted(state: RunState, event: Interrupted) -> Step:
-    """On the way to COMMIT anyway, which looks at it first."""
-    return _marked(state, event), ()
-
-
-def _too_late(state: RunState, event: Event) -> Step:
-    del event
-    return state, ()
-
-
 def _marked(state: RunState, event: Interrupted) -> RunState:
     failure = Failure(outcome=AgentOutcome.INTERRUPTED, code=event.code, reason=event.reason)
-    return msgspec.structs.replace(state, interrupted=state.interrupted or failure)
+    return with_failure(state, failure)
 
 
 # --- COMMIT --------------------------------------------------------------------------------------
 
 
-def _commit(state: RunState, predicates: tuple[Predicate, ...]) -> Step:
+def _commit(state: RunState, event: Event, predicates: tuple[Predicate, ...] = PREDICATES) -> Step:
     decision = decide(state, predicates)
     verdict = {
         "predicate": decision.predicate,
@@ -178,13 +182,18 @@ def _commit(state: RunState, predicates: tuple[Predicate, ...]) -> Step:
     state, entry = recorded(
         state,
         decision.to,
-        event_json(Proceed(elapsed_ms=0)),
+        event_json(event),
         action=msgspec.to_builtins(state.counters),
         result=verdict,
     )
     if decision.outcome is None:
         return _infer(msgspec.structs.replace(state, synthesis=decision.synthesis), (entry,))
-    state = msgspec.structs.replace(state, outcome=decision.outcome, failure=decision.failure)
+    state = msgspec.structs.replace(
+        state,
+        outcome=decision.outcome,
+        failure=decision.failure,
+        output=state.output if decision.outcome in COMPLETED else "",  # narration is no answer (F)
+    )
     return state, (entry, Finish(outcome=decision.outcome))
 
 
@@ -196,7 +205,6 @@ _TABLE: Mapping[tuple[State, type[Event]], Callable[[RunState, Any], Step]] = {
     (State.INFER, InferenceFailed): replying.inference_failed,
     (State.INFER, Interrupted): _stopped,
     (State.VALIDATE_CALLS, Proceed): replying.validated,
-    (State.VALIDATE_CALLS, Interrupted): _noted,
     (State.EXECUTE, ToolReturned): executing.returned,
     (State.EXECUTE, ToolFailed): executing.failed,
     (State.EXECUTE, Interrupted): _stopped_executing,
@@ -204,6 +212,5 @@ _TABLE: Mapping[tuple[State, type[Event]], Callable[[RunState, Any], Step]] = {
     (State.OBSERVE, Proceed): executing.observed,
     (State.OBSERVE, Summarized): executing.summarized,
     (State.OBSERVE, Interrupted): executing.observed_in_haste,
-    (State.COMMIT, Interrupted): _noted,
-    (State.TERMINATE, Interrupted): _too_late,
+    (State.COMMIT, Proceed): _commit,
 }

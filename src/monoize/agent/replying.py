@@ -5,20 +5,22 @@ from __future__ import annotations
 import msgspec
 
 from monoize.agent import executing
-from monoize.agent.adapted import ProtocolAdapterResult, Spent
-from monoize.agent.budgets import tokens_of
+from monoize.agent.adapted import ProtocolAdapterResult
+from monoize.agent.budgets import charged, is_affordable, is_overspent, time_is_up, tokens_of
 from monoize.agent.calls import call_hash, judged
+from monoize.agent.canonical_json import NotCanonical, canonical
 from monoize.agent.effects import Effect
 from monoize.agent.events import InferenceFailed, Inferred, Proceed
 from monoize.agent.message import AgentMessage, ToolInvocation
 from monoize.agent.observe import envelope_bytes, read_envelope, result_text
 from monoize.agent.outcome import AgentOutcome, Failure, FailureCode
 from monoize.agent.recording import event_json, recorded
-from monoize.agent.run_state import RunState
+from monoize.agent.run_state import RunState, with_failure
 from monoize.agent.states import State
 
 __all__ = ["inference_failed", "inferred", "validated"]
 
+_SAY_WHY = frozenset(("length", "content_filter", "refusal"))  # ends that explain an empty reply
 _NUDGE = "A tool call is required. Call one of the tools; do not describe what you would do."
 
 
@@ -26,11 +28,13 @@ _NUDGE = "A tool call is required. Call one of the tools; do not describe what y
 
 
 def inferred(state: RunState, event: Inferred) -> tuple[RunState, tuple[Effect, ...]]:
-    adapted = event.adapted
+    adapted = _writable(event.adapted)
+    fingerprint = adapted.model_fingerprint.encode("utf-8", "replace").decode()
+    paid = state if state.is_recalled else charged(state, adapted.spent)
     state = msgspec.structs.replace(
-        _spent(state, adapted.spent),
+        paid,
         adapted=adapted,
-        fingerprint=adapted.model_fingerprint or state.fingerprint,
+        fingerprint=fingerprint or state.fingerprint,
         context_tokens=_context_after(state, adapted),
     )
     state, entry = recorded(
@@ -47,39 +51,38 @@ def inferred(state: RunState, event: Inferred) -> tuple[RunState, tuple[Effect, 
 def inference_failed(
     state: RunState, event: InferenceFailed
 ) -> tuple[RunState, tuple[Effect, ...]]:
-    state = _spent(state, event.spent)
-    if event.failure.outcome is AgentOutcome.FAILED_TIMEOUT:
-        state = msgspec.structs.replace(state, timed_out=event.failure)
-    elif event.retryable:
-        state = _again_or(state, event.failure)
-    else:
-        state = msgspec.structs.replace(state, pending_failure=event.failure)
+    state = charged(state, event.spent)
+    settle = _again_or if event.retryable else with_failure
+    state = settle(state, event.failure)
     state, entry = recorded(
         state, State.COMMIT, event_json(event), action=event.request, result=event.raw
     )
     return state, (entry,)
 
 
-def _spent(state: RunState, spent: Spent) -> RunState:
-    counters = state.counters
-    return msgspec.structs.replace(
-        state,
-        counters=msgspec.structs.replace(
-            counters,
-            inferences=counters.inferences + 1,
-            tokens=counters.tokens + spent.total,
-            tokens_estimated=counters.tokens_estimated or spent.estimated,
-        ),
-    )
+def _writable(adapted: ProtocolAdapterResult) -> ProtocolAdapterResult:
+    """A call that no transcript could hold (half a character in it) is malformed, whatever the boundary thinks."""
+    message = adapted.canonical_message
+    try:
+        for call in message.tool_calls if message is not None else ():
+            canonical([call.id, call.name, call.raw_arguments, call.source_model])
+    except NotCanonical as error:
+        return msgspec.structs.replace(
+            adapted,
+            status="rejected",
+            canonical_message=None,
+            failure_code=FailureCode.MALFORMED,
+            detail=str(error),
+        )
+    return adapted
 
 
 def _context_after(state: RunState, adapted: ProtocolAdapterResult) -> int:
     """What the provider counted is better than what we reckoned."""
-    spent = adapted.spent
+    spent, message = adapted.spent, adapted.canonical_message
     if spent.estimated or spent.input_tokens <= 0:
-        message = adapted.canonical_message
         return state.context_tokens + (tokens_of((message,)) if message is not None else 0)
-    return spent.total
+    return spent.input_tokens if message is None else spent.total  # a rejected reply is not kept
 
 
 # --- VALIDATE_CALLS ------------------------------------------------------------------------------
@@ -88,7 +91,9 @@ def _context_after(state: RunState, adapted: ProtocolAdapterResult) -> int:
 def validated(state: RunState, event: Proceed) -> tuple[RunState, tuple[Effect, ...]]:
     adapted = state.adapted
     message = adapted.canonical_message if adapted is not None else None
-    if adapted is None or adapted.status == "rejected" or message is None:
+    # Strict mode takes nothing but `native` (4.2), whatever the boundary thinks.
+    good = ("native",) if state.terms.contract.strict_mode else ("native", "recovered")
+    if adapted is None or message is None or adapted.status not in good:
         return _judged(_rejected(state, adapted), event, message, "rejected")
     if message.tool_calls:
         return _calls(state, event, message)
@@ -120,18 +125,26 @@ def _malformed(code: FailureCode, reason: str) -> Failure:
 
 def _again_or(state: RunState, failure: Failure) -> RunState:
     """One more try where the contract has one left, with a word on what was wrong (D40)."""
-    counters = state.counters
-    if counters.format_retries >= state.terms.contract.max_format_retries:
-        return msgspec.structs.replace(state, pending_failure=failure)
+    if not _may_retry(state):
+        return with_failure(state, failure)
     note = (
         f"Your last reply could not be used ({failure.reason}). Reply again in the required form."
     )
-    return _told(
-        msgspec.structs.replace(
-            state,
-            counters=msgspec.structs.replace(counters, format_retries=counters.format_retries + 1),
-        ),
-        note,
+    return _told(_retried(state), note)
+
+
+def _may_retry(state: RunState) -> bool:
+    """One counter for the whole run (D40); a try that cannot be paid for is none, so the reply's own fault is told."""
+    return state.counters.format_retries < state.terms.contract.max_format_retries and (
+        is_affordable(state)
+    )
+
+
+def _retried(state: RunState) -> RunState:
+    counters = state.counters
+    return msgspec.structs.replace(
+        state,
+        counters=msgspec.structs.replace(counters, format_retries=counters.format_retries + 1),
     )
 
 
@@ -147,56 +160,37 @@ def _told(state: RunState, note: str) -> RunState:
 def _prose(state: RunState, message: AgentMessage) -> RunState:
     contract = state.terms.contract
     finish = state.adapted.finish if state.adapted is not None else "stop"
-    if not message.content.strip() and not state.counters.executed and finish == "stop":
+    says_nothing = not message.content.strip() and finish not in _SAY_WHY
+    if says_nothing and not state.counters.executed:  # after tools, silence may mean "done"
         return _again_or(state, _malformed(FailureCode.EMPTY_REPLY, "the reply is empty"))
     may_nudge = (  # D41: once, out of the same counter, and never in strict mode
         contract.tool_policy == "required"
         and not (state.proofs or state.nudged or contract.strict_mode)
-        and state.counters.format_retries < contract.max_format_retries
+        and _may_retry(state)
     )
     state = msgspec.structs.replace(state, messages=(*state.messages, message))
     if not may_nudge:
         return msgspec.structs.replace(state, answered=True, output=message.content)
-    counters = state.counters
-    return _told(
-        msgspec.structs.replace(
-            state,
-            nudged=True,
-            counters=msgspec.structs.replace(counters, format_retries=counters.format_retries + 1),
-        ),
-        _NUDGE,
-    )
+    return _told(msgspec.structs.replace(_retried(state), nudged=True), _NUDGE)
 
 
 def _calls(
     state: RunState, event: Proceed, message: AgentMessage
 ) -> tuple[RunState, tuple[Effect, ...]]:
-    contract, calls = state.terms.contract, message.tool_calls
-    if contract.tool_policy == "forbidden":
+    if state.terms.contract.tool_policy == "forbidden":
         state = msgspec.structs.replace(state, attempted_call=True)
         return _refused(state, event, message, "the contract forbids tools")
     if state.synthesis:
         failure = _malformed(FailureCode.MALFORMED, "a call where only a text was asked for")
-        state = msgspec.structs.replace(state, pending_failure=failure)
-        return _refused(state, event, message, failure.reason)
-    failed = judged(state, calls)
+        return _refused(with_failure(state, failure), event, message, failure.reason)
+    if is_overspent(state) or time_is_up(state):  # COMMIT ends it: no effect may come before that
+        return _refused(state, event, message, "the run is over its limits")
+    failed = judged(state, message.tool_calls)
     if failed is None:
         return _started(state, event, message)
-    if failed.outcome is AgentOutcome.INTERRUPTED:
-        state = msgspec.structs.replace(state, interrupted=failed)
-    elif failed.outcome is AgentOutcome.FAILED_VALIDATION and _may_retry(state):
-        counters = state.counters
-        state = msgspec.structs.replace(
-            state,
-            counters=msgspec.structs.replace(counters, format_retries=counters.format_retries + 1),
-        )
-    else:
-        state = msgspec.structs.replace(state, pending_failure=failed)
+    may_retry = failed.outcome is AgentOutcome.FAILED_VALIDATION and _may_retry(state)
+    state = _retried(state) if may_retry else with_failure(state, failed)
     return _refused(state, event, message, failed.reason)
-
-
-def _may_retry(state: RunState) -> bool:
-    return state.counters.format_retries < state.terms.contract.max_format_retries
 
 
 def _refused(

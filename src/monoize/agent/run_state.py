@@ -16,7 +16,7 @@ from monoize.agent.outcome import AgentOutcome, Failure
 from monoize.agent.profile import Profile
 from monoize.agent.states import State
 
-__all__ = ["Counters", "Recalled", "RunState", "Settled", "Terms"]
+__all__ = ["Counters", "Recalled", "RunState", "Settled", "Terms", "with_failure"]
 
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
-    inferences: int = 0
+    inferences: int = 0  # of the run's model and of the summariser: one account (phase 3)
     tokens: int = 0
     tokens_estimated: bool = False
     tool_calls: int = 0  # dispatched
@@ -76,7 +76,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     proofs: tuple[
         int, ...
     ] = ()  # seq of the entries that hold a required call's result (invariant C)
-    called: tuple[str, ...] = ()  # names of dispatched calls of the whole run, in order
+    # Names of dispatched calls of the whole run, in order: each of them was executed, or may have been.
+    called: tuple[str, ...] = ()
     call_hashes: tuple[str, ...] = ()  # of name and arguments, likewise
     interrupted: Failure | None = None
     timed_out: Failure | None = None
@@ -95,3 +96,19 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     output: str = ""
     outcome: AgentOutcome | None = None
     failure: Failure | None = None
+
+    @property
+    def is_recalled(self) -> bool:
+        """Whether the reply that this step waits for is the parent's: nobody is asked, so nothing is spent."""
+        return self.terms.recalled is not None and self.step == 1
+
+
+def with_failure(state: RunState, failure: Failure) -> RunState:
+    """Into the register that COMMIT looks into; what was there first stays (D35)."""
+    match failure.outcome:
+        case AgentOutcome.FAILED_TIMEOUT:
+            return msgspec.structs.replace(state, timed_out=state.timed_out or failure)
+        case AgentOutcome.INTERRUPTED:
+            return msgspec.structs.replace(state, interrupted=state.interrupted or failure)
+        case _:
+            return msgspec.structs.replace(state, pending_failure=state.pending_failure or failure)

@@ -18,7 +18,10 @@ _MAX_TEXT = 400  # characters; a message may quote what it refuses
 
 def value_problem(schema: Mapping[str, Any], value: Any) -> str | None:
     """Where and why the value does not fit; None when it does."""
-    error = next(iter(_validator(canonical(schema)).iter_errors(value)), None)
+    try:
+        error = next(iter(_validator(canonical(schema)).iter_errors(value)), None)
+    except (ValueError, RecursionError) as problem:  # too deep, half a character, no schema
+        return f"the value cannot be checked: {problem}"[:_MAX_TEXT]
     if error is None:
         return None
     where = "".join(
