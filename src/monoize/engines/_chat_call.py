@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from monoize import wirejson
+from monoize.engines import _caller_grammar as caller_grammar
 from monoize.engines import _tool_prompt as tool_prompt
 from monoize.errors import InvalidRequest
 
@@ -19,6 +20,8 @@ SYSTEM_PROMPT = "You give short, correct answers."
 _Number: TypeAlias = float | None
 _Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)] | None
 _Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**32 - 1)] | None
+# By token, as OpenAI writes it, or as pairs, as llama.cpp does; `false` there means never.
+_Bias: TypeAlias = dict[str, float] | list[tuple[int, float | bool]] | None
 
 
 class _Sampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +35,8 @@ class _Sampling(msgspec.Struct, frozen=True, kw_only=True):
     frequency_penalty: _Number = None
     presence_penalty: _Number = None
     repeat_penalty: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    logit_bias: dict[str, float] | None = None
+    logit_bias: _Bias = None
+    cache_prompt: bool | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, msgspec.Meta(ge=0, le=20)] | None = None
 
@@ -52,6 +56,9 @@ class ChatCall(msgspec.Struct, frozen=True, kw_only=True):
     include_usage: bool
     promises_json: bool  # response_format: the text is JSON or the request is refused
     has_stops: bool
+    grammar: str | None = (
+        None  # the caller's own: the text is one of its sentences, or the request is refused
+    )
 
 
 def chat_call(body: Mapping[str, Any], *, max_tokens: int, context: int) -> ChatCall:
@@ -76,7 +83,10 @@ def chat_call(body: Mapping[str, Any], *, max_tokens: int, context: int) -> Chat
         asked["stop"] = stops
     if body.get("seed") is not None:
         asked["cache_prompt"] = False  # a cache hit may change the text; a seed asks for the same
-    if tools.must_call:
+    grammar = caller_grammar.read(body)
+    if grammar is not None:
+        asked["grammar"] = grammar
+    elif tools.must_call:
         asked["grammar"] = _grammar(tool_prompt.call_schema(tools.tools))
     elif schema is not None:
         asked["grammar"] = _grammar(tool_prompt.closed(schema))
@@ -90,6 +100,7 @@ def chat_call(body: Mapping[str, Any], *, max_tokens: int, context: int) -> Chat
         include_usage=isinstance(options, Mapping) and bool(options.get("include_usage")),
         promises_json=schema is not None and not tools.must_call,
         has_stops=bool(stops),
+        grammar=grammar,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from monoize import wirejson
 from monoize.clock import IdSource
+from monoize.engines._caller_grammar import speaks
 from monoize.engines._chat_call import ChatCall
 from monoize.engines._tool_prompt import tool_call
 from monoize.errors import EngineError, InvalidRequest, MonoizeError
@@ -47,7 +48,7 @@ class ChunkWriter:
         ] = []  # waits for the first piece: until then a refusal is a status (D18)
         self._held: list[Json] = []
         self._holding = bool(call.tools.tools) and not call.promises_json
-        self._judges = self._holding or call.promises_json
+        self._judges = self._holding or call.promises_json or call.grammar is not None
         self._begun = False  # something other than white space was written
 
     def chunks(self, chunk: Mapping[str, Any]) -> list[Json]:
@@ -106,6 +107,10 @@ class ChunkWriter:
                 raise _not_enforced("tools")
             if self._call.promises_json and not _is_json(text):
                 raise _not_enforced("response_format")
+            if self._call.grammar is not None and not speaks(self._call.grammar, text):
+                raise InvalidRequest(
+                    "The local engine did not keep to the grammar", param="grammar"
+                )
         return [*held, self._piece(chunk, {}, reason)]
 
     def _piece(

@@ -1,0 +1,1 @@
+"""One file per kind of model: how a run speaks to it, and how far its promises go."""
