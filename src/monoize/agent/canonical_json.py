@@ -49,20 +49,25 @@ def canonical(value: Any) -> bytes:
 def _is_plain(value: Any) -> bool:
     """Whether orjson writes it in the very form of RFC 8785: keys in the same order in every encoding, floats of the plain sort."""
     kind = type(value)
-    if kind is str or value is None or kind is bool or isinstance(value, StrEnum):
+    if kind is str or value is None or kind is bool:
+        return True
+    if kind is int:
+        return -MAX_INTEGER <= value <= MAX_INTEGER  # type: ignore[no-any-return]
+    if kind is dict:
+        for name, item in value.items():
+            if type(name) is not str or not name.isascii():
+                return False
+            if type(item) is not str and not _is_plain(item):
+                return False
+        return True
+    if kind is list or kind is tuple:
+        for item in value:  # noqa: SIM110 - twice as fast as all() over a generator
+            if type(item) is not str and not _is_plain(item):
+                return False
         return True
     if kind is float:
         return _LEAST_PLAIN < abs(value) < MAX_INTEGER and not value.is_integer()
-    if kind is int:
-        return -MAX_INTEGER <= value <= MAX_INTEGER  # type: ignore[no-any-return]
-    if kind is list or kind is tuple:
-        return all(type(item) is str or _is_plain(item) for item in value)
-    if kind is dict:
-        return all(
-            type(name) is str and name.isascii() and (type(item) is str or _is_plain(item))
-            for name, item in value.items()
-        )
-    return False
+    return isinstance(value, StrEnum)
 
 
 def _written(value: Any) -> str:
