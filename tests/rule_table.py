@@ -22,7 +22,9 @@ from typing import NamedTuple, TypeAlias
 ROOT = Path(__file__).resolve().parent.parent
 NARROWEST, WIDEST = 60, 160
 
-_ROW = re.compile(r"\| *([A-Z]+\d?(?:-[A-Z]+)*-\d+(?:\.\d+)?[a-z]?) *\| *(\S.*?) *\|")
+# URP-7, HEALTH-1c, S3-6.1; S5-A is an invariant, D31 a decision
+_ID = r"[A-Z]+\d?(?:-[A-Z]+)*-\d+(?:\.\d+)?[a-z]?|S\d-[A-Z]|D\d+"
+_ROW = re.compile(rf"\| *({_ID}) *\| *(\S.*?) *\|")
 _HEADING = re.compile(r"\| *rule *\|.*|\|[-:| ]+\|")
 
 Definitions: TypeAlias = Mapping[str, Sequence[ast.AST]]
@@ -52,7 +54,8 @@ def read_page(text: str) -> tuple[list[Rule], list[str]]:
 
 
 def family(rule: str) -> str:
-    return rule.rpartition("-")[0]
+    """Rules of one family stand on the page together; decisions stand there one by one."""
+    return rule.rpartition("-")[0] or rule
 
 
 # --- the tests -----------------------------------------------------------------------------------

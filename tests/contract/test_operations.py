@@ -116,7 +116,7 @@ def leaves(value):
 # --- declaration ---
 
 
-@pytest.mark.spec("S4-2.1", "D26")
+@pytest.mark.spec("S4-1", "S4-2.1", "D26")
 def test_the_operations_of_the_specification_are_there():
     assert set(ALL) >= set(PLAIN)
     assert set(UNARY) >= {"embeddings", "image_generation", "speech_to_text", "text_to_speech"}
@@ -130,7 +130,7 @@ def test_its_id_is_its_modules_name_and_its_payload_is_documented(id):
     assert len((inspect.getdoc(inspect.getmodule(type(found))) or "").split()) > 2
 
 
-@pytest.mark.spec("S4-2.1", "S4-4")
+@pytest.mark.spec("S4-1", "S4-2.1", "S4-4")
 @pytest.mark.parametrize("id", PLAIN)
 def test_every_payload_names_a_model_and_carries_what_nobody_knows(id):
     payload = payload_of(id, FULL, brand_new={"a": 1})

@@ -101,6 +101,8 @@ def exposed(session_upstream: FakeUpstream) -> Iterator[Exposition]:
         assert caller.post("/v1/reframe", good).status == 200
         assert caller.post("/v1/reframe", {}).status == 400
         assert caller.post("/v1/reframe/batch?mode=lenient", [good, {}]).status == 207
+        run = {"task": "Hello", "model": "chat_completion.text"}
+        assert caller.post("/v1/agent/runs", run).status == 200
         yield Exposition(caller.get("/metrics").raw.decode())
     finally:
         gateway.stop()
@@ -187,7 +189,7 @@ def test_panels_have_their_own_ids_and_their_own_place(board):
 
 
 def test_the_dashboards_can_live_in_one_grafana():
-    assert set(BOARDS) == {"gateway", "reframer"}
+    assert set(BOARDS) == {"agent", "gateway", "reframer"}
     for name in ("uid", "title"):
         assert len({board[name] for board in BOARDS.values()}) == len(BOARDS)
     for board in BOARDS.values():

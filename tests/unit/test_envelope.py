@@ -117,7 +117,7 @@ def test_null_is_the_same_as_nothing(name):
     assert read_envelope({**LEAST, name: None}) == read_envelope(LEAST)
 
 
-@pytest.mark.spec("S4-2.1")
+@pytest.mark.spec("S4-1", "S4-2.1")
 @pytest.mark.parametrize("version", [0, 2, -1, 10**30, "1", [1], {}])
 def test_another_version_is_refused(version):
     error = refused(version=version)

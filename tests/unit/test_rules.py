@@ -48,20 +48,33 @@ def run(tmp_path, capsys, monkeypatch):
 # --- the page of this project ----------------------------------------------------------------------
 
 
-# Sections that name only goals or repeat others, and those whose turn has not come.
-LEFT_OUT = {"S4-1"}
-
-
 def sections(name: str, prefix: str) -> list[str]:
     """The sections of a specification without rules of its own; one that has parts says nothing itself."""
     text = (SPECIFICATIONS / name).read_text("utf-8")
     found = re.findall(r"^#{2,3} (\d(?:\.\d)?)\.? ", text, re.MULTILINE)
     parts = {section[0] for section in found if "." in section}
-    return [
-        f"{prefix}-{section}"
-        for section in found
-        if section not in parts and f"{prefix}-{section}" not in LEFT_OUT
+    return [f"{prefix}-{section}" for section in found if section not in parts]
+
+
+def agent_contract() -> list[str]:
+    """Its invariants, objects, states with COMMIT's groups of predicates, phases (S5-1 to S5-4), overlays, corpus and last word.
+
+    Purpose, goals, what to keep or remove and what is no goal ask for nothing that these do not.
+    """
+    text = (SPECIFICATIONS / "5-agent-contract.md").read_text("utf-8")
+    predicates = text.partition("## COMMIT transition predicates")[2].partition("\n---")[0]
+    found = [
+        *re.findall(r"^### Invariant ([A-Z])\b", text, re.MULTILINE),
+        *re.findall(r"^## (4\.\d) ", text, re.MULTILINE),
+        "5",
+        *(f"5.{n}" for n in re.findall(r"^(\d)\. \*\*", predicates, re.MULTILINE)),
+        *re.findall(r"^## Phase (\d[ab]?) ", text, re.MULTILINE),
+        *("7", "9", "11"),
     ]
+    return [f"S5-{section}" for section in found]
+
+
+DECIDED = [f"D{number}" for number in (*range(31, 47), 51)]  # about the agent contract
 
 
 @pytest.mark.skipif(not SPECIFICATIONS.is_dir(), reason="the specifications are not at hand")
@@ -76,7 +89,13 @@ def test_the_page_lists_every_rule_of_the_specifications_and_no_other():
     ]
     assert {"URP-1", "HEALTH-1c", "PIPE-1a", "ACTU-11", "INV-3"} < set(specified)
     assert sorted(rule.id for rule in page) == sorted(
-        [*specified, *sections("3-reframer-service.md", "S3"), *sections("4-canonical-ir.md", "S4")]
+        [
+            *specified,
+            *sections("3-reframer-service.md", "S3"),
+            *sections("4-canonical-ir.md", "S4"),
+            *agent_contract(),
+            *DECIDED,
+        ]
     )
     assert unread == []
 
@@ -239,6 +258,12 @@ def test_a_citation_in_a_file_that_pytest_does_not_collect_does_not_count(run):
             of_page("AB-1"),
             {"AB-1": ["t"], "AB-9": ["x", "y"], "T9": ["x"], "ZZ-1": ["x"]},
             ["AB-9: not on the page, but cited by x, y"],
+        ),
+        (of_page("D31", "S5-A"), {"D31": ["t"], "S5-A": ["t"], "D7": ["t"]}, []),
+        (
+            of_page("S5-A"),
+            {"S5-A": ["t"], "S5-B": ["t"]},
+            ["S5-B: not on the page, but cited by t"],
         ),
         (
             of_page("AB-1"),

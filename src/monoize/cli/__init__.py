@@ -39,6 +39,16 @@ for _name, _place, _help in (
         "Add up calls, tokens and charges; of the last 30 days, unless --since says otherwise.",
     ),
     (
+        "reframe",
+        "reframe:reframe_file",
+        "Show every mistake of a request, or what it becomes. Exit codes: 0 good, 1 refused, 2 no such file or option.",
+    ),
+    (
+        "agent",
+        "agent:app",
+        "Agent runs under a contract: run a task, see what happened, prove it, replay it.",
+    ),
+    (
         "media",
         "media:app",
         "Media of a running gateway: put files there, get them back, list and remove them.",
@@ -47,6 +57,11 @@ for _name, _place, _help in (
         "engines",
         "engines:app",
         "The models that run on this machine: what they can do, how to get them.",
+    ),
+    (
+        "artifacts",
+        "artifacts:write_artifacts",
+        "Write the schemas, the OpenAPI document and a typed Python client into a folder.",
     ),
     ("import", "importer:app", "The config of another gateway as one of ours."),
 ):

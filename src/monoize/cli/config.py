@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from monoize import wirejson
 from monoize.errors import ConfigError
-from monoize.pipeline.rulebook import check_rules
+from monoize.server.worker import checked
 from monoize.settings import load, schema
 
 __all__ = ["app", "check"]
@@ -23,7 +23,7 @@ def check(
 ) -> int:
     """Validate a config without starting anything."""
     try:
-        settings = check_rules(load(config), str(config))
+        settings = checked(load(config), config)
     except ConfigError as error:
         print(f"monoize: {error.message}", file=sys.stderr)
         return 1

@@ -79,6 +79,19 @@ class Access:
             raise refused
         return caller
 
+    async def caller_by_id(self, key_id: str | None) -> Caller:
+        """Who an earlier call came from, as that key stands now; for work that outlasts the call."""
+        if key_id is None:
+            if self._open:
+                return NOBODY
+            raise Unauthorized("it was begun without a key, and keys are needed now")
+        own = next((one for one in self._callers.values() if one.key == key_id), None)
+        if own is None and self._keyring is not None:
+            own = await self._keyring.caller_by_id(key_id)
+        if own is None:
+            raise Unauthorized("the key that it was begun with is not known here any more")
+        return own
+
 
 def _caller(key: KeySettings, rules: tuple[Rule, ...]) -> Caller:
     return Caller(

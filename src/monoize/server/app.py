@@ -13,10 +13,18 @@ from typing import Any
 import msgspec
 
 from monoize import wirejson
-from monoize.errors import InvalidRequest, MethodNotAllowed, MonoizeError, NotFound
+from monoize.errors import (
+    Forbidden,
+    InvalidRequest,
+    MethodNotAllowed,
+    MonoizeError,
+    NotFound,
+    Unauthorized,
+)
 from monoize.pipeline.call import Answer
 from monoize.protocol import protocol
 from monoize.server import (
+    agent,
     capabilities,
     envelopes,
     health,
@@ -24,6 +32,8 @@ from monoize.server import (
     model_calls,
     models,
     operations,
+    reframer,
+    reframer_health,
     tools,
 )
 from monoize.server.api import door as api
@@ -79,6 +89,19 @@ ROUTES = (
     _route("GET", r"/v1/models/(?P<name>.+)", models.model),
     _route("GET", "/v1beta/models", models.gemini_models),
     _route("GET", r"/v1beta/models/(?P<name>.+)", models.gemini_model),
+    _route("POST", "/v1/reframe", reframer.reframe_request),
+    _route("POST", "/v1/reframe/batch", reframer.reframe_batch),
+    _route("GET", r"/v1/schemas/(?P<name>[^/]+)", reframer.schema, needs_key=False),
+    _route("GET", "/v1/health", reframer_health.health, needs_key=False),
+    _route("POST", "/v1/agent/runs", agent.begin),
+    _route("GET", "/v1/agent/runs", agent.listed),
+    _route("GET", r"/v1/agent/runs/(?P<run_id>[^/]+)", agent.show),
+    _route("GET", r"/v1/agent/runs/(?P<run_id>[^/]+)/events", agent.events),
+    _route("GET", r"/v1/agent/runs/(?P<run_id>[^/]+)/transcript", agent.transcript),
+    _route("POST", r"/v1/agent/runs/(?P<run_id>[^/]+)/interrupt", agent.interrupt),
+    _route("POST", r"/v1/agent/runs/(?P<run_id>[^/]+)/verify", agent.verify),
+    _route("POST", "/v1/agent/replay", agent.replay),
+    _route("GET", "/v1/agent/stats", agent.stats),
     _route("POST", "/v1/translate", tools.translate),
     _route("GET", "/metrics", health.metrics),
     _route("GET", "/healthz", tools.alive, needs_key=False),
@@ -178,6 +201,8 @@ class App:
             log.warning("%s %s: %s", error.http_status, error.error_code, error)
         if request.path == envelopes.PATH:  # an envelope is answered in one, whatever it is (D26)
             return envelopes.failed(error, "", request.request_id)
+        if reframer.serves(request.path) and not isinstance(error, Unauthorized | Forbidden):
+            return reframer.failed(error)
         body = protocol(_dialect(request)).encode_error(error, request.request_id)
         return json_answer(body, error.http_status, error.headers)
 

@@ -14,12 +14,12 @@ async def metrics(request: HttpRequest, state: State) -> Answer:
     # Imported by the first who asks: most starts never need it.
     from monoize.telemetry.metrics import CONTENT_TYPE, exposition  # noqa: PLC0415
 
-    return Answer(
-        status=200,
-        content_type=CONTENT_TYPE,
-        headers={},
-        body=exposition(_rows(state), state.lasting.counts, charges=request.caller.role == "admin"),
+    lasting = state.lasting
+    charges = request.caller.role == "admin"
+    body = exposition(
+        _rows(state), lasting.counts, lasting.reframes, lasting.run_counts, charges=charges
     )
+    return Answer(status=200, content_type=CONTENT_TYPE, headers={}, body=body)
 
 
 def _rows(state: State) -> list[ChannelHealth]:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,10 +20,12 @@ from monoize.limits.memory import MemoryLimiter
 from monoize.media.shelf import Shelf, open_store
 from monoize.media.tidy import keep_tidy
 from monoize.money import public
+from monoize.pipeline.call import NOBODY, Caller
 from monoize.pipeline.probe import Prober
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
 from monoize.routing.health import HealthBoard
+from monoize.server.agents import Agents
 from monoize.server.keyring import Keyring
 from monoize.server.state import Lasting, State, Stored, build, local_engines
 from monoize.settings import Settings
@@ -36,6 +39,9 @@ from monoize.telemetry import scrub, tracing
 from monoize.upstream.aiohttp_client import AiohttpClient
 from monoize.upstream.engine_client import EngineClient
 from monoize.upstream.models import ProviderModels
+
+if TYPE_CHECKING:
+    from monoize.agent.runs import RunService
 
 __all__ = ["House"]
 
@@ -58,8 +64,11 @@ class House:
         folder: Path,
         file: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        durable: bool = True,
     ) -> None:
+        """`durable`: agent runs outlive the program, and those that others left are gone on with."""
         self._load = load
+        self._durable = durable
         self._folder = folder
         self._file = file
         self._environment = os.environ if environment is None else environment
@@ -85,7 +94,8 @@ class House:
 
     async def start(self) -> None:
         """Open the store, settle what a crash left, load local models; the port opens after that."""
-        self._lasting = await self._made()
+        made = await self._made()
+        self._lasting = msgspec.structs.replace(made, agents=self._agents(made))
         await self._read_store(self._lasting)
         self._state = build(self._settings, self._stored, self._lasting)
         scrub.register(*scrub.secrets_of(self._state.settings))
@@ -103,6 +113,8 @@ class House:
                 asyncio.create_task(keep_tidy(self._shelf), name="tidying media"),
             ]
         await self._start_engines(self._state)
+        if self._lasting.agents is not None and self._durable:
+            self._lasting.agents.start()
 
     async def aclose(self) -> None:
         for task in self._tasks:
@@ -112,6 +124,8 @@ class House:
         lasting = self._lasting
         if lasting is None:
             return
+        if lasting.agents is not None:
+            await lasting.agents.aclose()
         await lasting.client.aclose()
         await lasting.engine_client.aclose()
         await self._write_used(lasting)
@@ -174,6 +188,34 @@ class House:
             capture_writer=CaptureWriter(database, lasting.clock),
             media_store=await open_store(settings.media, database, self._folder, lasting.clock),
         )
+
+    def _agents(self, lasting: Lasting) -> Agents:
+        folder = self._settings.settings.agent.folder
+
+        def make() -> RunService:
+            from monoize.agent.run_execution import Surroundings  # noqa: PLC0415 - see Agents
+            from monoize.agent.runs import RunService  # noqa: PLC0415
+
+            around = Surroundings(
+                settings=lambda: self.state.settings.settings.agent,
+                kit=lambda: self.state.kit,
+                tags=lambda: self.state.tags,
+                caller=self._caller,
+                clock=lasting.clock,
+                counts=lasting.run_counts,
+                folder=self._folder,
+                database=lasting.database,
+                database_url=self._settings.database,
+            )
+            return RunService(around, folder, durable=self._durable)
+
+        return Agents(make, self._folder / folder, self.stopping)
+
+    async def _caller(self, key_id: str | None) -> Caller:
+        """By the keys that are in force now; a command on this machine needs none."""
+        if key_id is None and not self._durable:
+            return NOBODY
+        return await self.state.access.caller_by_id(key_id)
 
     async def _limiter(self, settings: Settings) -> Limiter:
         if settings.redis is None:

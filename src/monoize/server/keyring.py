@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from monoize.account import refusal
+from monoize.account import KeyPolicy, refusal
 from monoize.clock import Clock
 from monoize.errors import ConfigError, DatabaseAway, Unauthorized
 from monoize.pipeline.call import Caller
@@ -82,6 +82,18 @@ class Keyring:
             raise refused
         self.used[key_id] = now
         return entry.caller
+
+    async def caller_by_id(self, key_id: str) -> Caller | None:
+        """Without the secret: of a caller who showed it earlier. None: the key is off, expired or gone."""
+        entry = await self._entry(key_id)
+        if entry.credential is None or entry.caller is None:
+            return None
+        now = round(self._clock.now() * 1000)
+        key, user = entry.credential.key, entry.credential.user
+        known = msgspec.structs.replace(
+            key, policy=KeyPolicy()
+        )  # from where it came is not asked again
+        return None if refusal(known, user, now, None) is not None else entry.caller
 
     async def _entry(self, key_id: str) -> _Entry:
         known = self._entries.get(key_id)

@@ -21,8 +21,9 @@ from monoize.money.book import PriceBook
 from monoize.pipeline.admission import Admission, OpenDoor
 from monoize.pipeline.charging import Captures, Desk, LedgerAdmission
 from monoize.pipeline.kit import Kit
-from monoize.pipeline.rulebook import overrides, rulebook
+from monoize.pipeline.rulebook import overrides, rulebook, tags
 from monoize.pipeline.tariff import Tariff
+from monoize.reframer import TagTable
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
 from monoize.routing.capability import of_engines
@@ -30,8 +31,11 @@ from monoize.routing.catalog import Catalog
 from monoize.routing.health import HealthBoard
 from monoize.routing.policy import LoadBoard
 from monoize.server.access import Access
+from monoize.server.agents import Agents
+from monoize.server.checkup import Checkup
 from monoize.server.keyring import Keyring
 from monoize.server.proxies import TrustedProxies
+from monoize.server.reframer_bench import Bench
 from monoize.settings import ProviderSettings, Settings
 from monoize.store import keys, prices, providers
 from monoize.store import settings as stored_settings
@@ -39,6 +43,8 @@ from monoize.store.capture_writer import CaptureWriter
 from monoize.store.database import Database
 from monoize.store.journal import Journal
 from monoize.store.vault import Vault
+from monoize.telemetry.agent_runs import RunCounts
+from monoize.telemetry.reframing import ReframeCounts
 from monoize.telemetry.requests import RequestCounts
 from monoize.telemetry.tracing import SILENT, Tracer
 from monoize.upstream.client import UpstreamClient
@@ -68,6 +74,10 @@ class Lasting(msgspec.Struct, frozen=True, kw_only=True):
     limiter: Limiter
     provider_models: ProviderModels
     counts: RequestCounts = msgspec.field(default_factory=RequestCounts)
+    reframes: ReframeCounts = msgspec.field(default_factory=ReframeCounts)
+    run_counts: RunCounts = msgspec.field(default_factory=RunCounts)
+    bench: Bench = msgspec.field(default_factory=Bench)
+    checkup: Checkup = msgspec.field(default_factory=Checkup)
     tracer: Tracer = SILENT
     database: Database | None = None
     vault: Vault | None = None
@@ -75,6 +85,7 @@ class Lasting(msgspec.Struct, frozen=True, kw_only=True):
     keyring: Keyring | None = None
     capture_writer: CaptureWriter | None = None
     media_store: MediaStore | None = None
+    agents: Agents | None = None
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +120,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     access: Access
     proxies: TrustedProxies
     kit: Kit
+    tags: TagTable  # of the Reframer
     lasting: Lasting
     shelf: Shelf | None = None
 
@@ -147,6 +159,7 @@ def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
         own_settings=own_settings,
         access=Access(server, settings.keys, rules.keys, lasting.keyring, has_keys=stored.has_keys),
         proxies=TrustedProxies(server.trusted_proxies),
+        tags=tags(settings),
         lasting=lasting,
         shelf=shelf,
         kit=Kit(

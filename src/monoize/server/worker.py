@@ -22,7 +22,7 @@ from monoize.server.state import DATA, local_engines
 from monoize.settings import ServerSettings, Settings, is_loopback, load
 from monoize.telemetry import logs, scrub
 
-__all__ = ["Place", "address_problem", "create", "run", "settings_for", "welcome"]
+__all__ = ["Place", "address_problem", "checked", "create", "run", "settings_for", "welcome"]
 
 # Longer than callers and proxies keep an idle connection: who closes first must not be us, or a request that is just being
 # sent on it is lost (httpx keeps 5 s, aiohttp 15 s, nginx 60 s).
@@ -45,7 +45,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 def settings_for(place: Place, environment: Mapping[str, str] | None = None) -> Settings:
     environment = os.environ if environment is None else environment
     if place.config is not None:
-        settings = check_rules(load(place.config, environment), str(place.config))
+        settings = checked(load(place.config, environment), place.config)
     else:
         installed = [e for e in local_engines({}).values() if e.available().installed]
         installed.sort(key=lambda engine: engine.operation != _CHAT)  # who chats comes first
@@ -62,6 +62,19 @@ def settings_for(place: Place, environment: Mapping[str, str] | None = None) -> 
             f"--host {server.host}: there are no keys, and without keys the gateway serves loopback only"
         )
     return msgspec.structs.replace(settings, server=server)
+
+
+def checked(settings: Settings, file: Path) -> Settings:
+    """What can be wrong with a file beyond its form."""
+    tools = settings.settings.agent.tools
+    if tools:
+        from monoize.agent.configured_tools import check_tools  # noqa: PLC0415 - only where there are tools
+
+        try:
+            check_tools(tools)
+        except ConfigError as error:
+            raise ConfigError(f"{file}: {error.message}") from None
+    return check_rules(settings, str(file))
 
 
 def run(place: Place, settings: Settings, workers: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from monoize.settings.accounts import BudgetSettings, KeySettings
+from monoize.settings.agent import AgentCeilings, AgentSettings
 from monoize.settings.checks import check_provider, is_loopback
 from monoize.settings.file import Settings, load, parse, schema
 from monoize.settings.media import HttpUrlSettings, MediaSettings
@@ -24,12 +25,15 @@ from monoize.settings.providers import (
     RuleSettings,
 )
 from monoize.settings.realtime import RealtimeSettings
+from monoize.settings.reframer import ReframerSettings
 from monoize.settings.section import Exact
 from monoize.settings.server import LimitSettings, ServerSettings, TimeoutSettings
 from monoize.settings.tuning import LedgerSettings, LogSettings, TuningSettings
 
 __all__ = [
     "AffinitySettings",
+    "AgentCeilings",
+    "AgentSettings",
     "BudgetSettings",
     "CapabilitySettings",
     "ChannelSettings",
@@ -49,6 +53,7 @@ __all__ = [
     "ProviderSettings",
     "ProviderType",
     "RealtimeSettings",
+    "ReframerSettings",
     "RuleSettings",
     "ServerSettings",
     "Settings",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from monoize.settings.agent import AgentSettings
 from monoize.settings.operations import OperationId, OperationSettings
 from monoize.settings.providers import HealthSettings
 from monoize.settings.realtime import RealtimeSettings
+from monoize.settings.reframer import ReframerSettings
 from monoize.settings.section import PositiveInt, Seconds, Section
 
 __all__ = ["LedgerSettings", "LogSettings", "TuningSettings"]
@@ -39,3 +41,5 @@ class TuningSettings(Section, frozen=True, kw_only=True):
     health: HealthSettings = HealthSettings()
     operations: Mapping[OperationId, OperationSettings] = {}
     realtime: RealtimeSettings = RealtimeSettings()
+    reframer: ReframerSettings = ReframerSettings()
+    agent: AgentSettings = AgentSettings()

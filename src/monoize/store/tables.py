@@ -18,6 +18,7 @@ from sqlalchemy import (
 
 __all__ = [
     "METADATA",
+    "agent_runs",
     "audit",
     "captures",
     "instances",
@@ -262,4 +263,33 @@ media_usage = Table(
     Column("owner", _Name, primary_key=True),
     Column("files", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
+)
+
+# --- agent runs ----------------------------------------------------------------------------------
+
+# What there is of runs, to be found and listed; what happened in one is told by its transcript alone.
+agent_runs = Table(
+    "agent_runs",
+    METADATA,
+    Column("run_id", _Id, primary_key=True),  # begins with its moment: sorted by it is sorted by age
+    Column("owner", _Name, nullable=False),  # user:…, key:… or nobody
+    Column("model", _Name, nullable=False),
+    Column("profile", String(64), nullable=False),
+    Column("page", String(16)),
+    Column("policy", String(16), nullable=False),
+    Column("state", String(16), nullable=False),  # QUEUED until PRECHECK
+    Column("outcome", String(32)),
+    Column("failure_code", String(64)),
+    Column("head", String(64), nullable=False),
+    Column("contract_hash", String(64), nullable=False),
+    Column("parent", _Id),
+    Column("inferences", Integer, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("tool_calls", Integer, nullable=False),
+    Column("format_retries", Integer, nullable=False),
+    Column("elapsed_ms", BigInteger, nullable=False),
+    Column("created_at", _Moment, nullable=False),
+    Column("ended_at", _Moment, index=True),
+    Index("agent_runs_owner", "owner", "run_id"),
+    Index("agent_runs_outcome", "outcome", "run_id"),
 )

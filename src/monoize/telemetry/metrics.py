@@ -19,6 +19,8 @@ from typing_extensions import override
 from monoize.account import NANO
 from monoize.routing.breaker import Health
 from monoize.routing.health import ChannelHealth
+from monoize.telemetry.agent_runs import RunCounts
+from monoize.telemetry.reframing import ReframeCounts
 from monoize.telemetry.requests import Histogram, RequestCounts
 
 __all__ = ["CONTENT_TYPE", "exposition"]
@@ -30,13 +32,20 @@ Family: TypeAlias = GaugeMetricFamily | CounterMetricFamily
 
 
 def exposition(
-    rows: Iterable[ChannelHealth], counts: RequestCounts, *, charges: bool = True
+    rows: Iterable[ChannelHealth],
+    counts: RequestCounts,
+    reframes: ReframeCounts,
+    runs: RunCounts,
+    *,
+    charges: bool = True,
 ) -> bytes:
     """`charges`: with what everybody together spent, which is the operator's affair."""
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
     registry.register(_Channels(tuple(rows)))
     registry.register(_Requests(counts, charges=charges))
+    registry.register(_Reframes(reframes))
+    registry.register(_Runs(runs))
     return generate_latest(registry)
 
 
@@ -72,6 +81,68 @@ class _Requests(Collector):
             "until a provider began to answer",
             self._counts.first_byte,
         )
+
+
+class _Reframes(Collector):
+    def __init__(self, counts: ReframeCounts) -> None:
+        self._counts = counts
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        counts = self._counts
+        yield _counter(
+            "monoize_reframe_documents",
+            "documents that were reframed or refused",
+            ("mode", "result"),
+            counts.documents,
+        )
+        yield _counter(
+            "monoize_reframe_findings",
+            "errors and warnings about documents",
+            ("code",),
+            counts.findings,
+        )
+        yield _counter(
+            "monoize_reframe_safety_restricted_messages",
+            "messages tagged <safety:restricted>, of documents that were not refused",
+            (),
+            {(): counts.restricted_messages},
+        )
+        yield _counter(
+            "monoize_reframe_unknown_tags",
+            "protocol tags that no rule knows",
+            (),
+            {(): counts.unknown_tags},
+        )
+        yield _histogram("monoize_reframe_seconds", "of work on one document", counts.seconds)
+        yield _histogram("monoize_reframe_batch_documents", "documents in one batch", counts.batch)
+
+
+class _Runs(Collector):
+    def __init__(self, counts: RunCounts) -> None:
+        self._counts = counts
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        counts = self._counts
+        yield _counter(
+            "monoize_agent_runs",
+            "agent runs that ended",
+            ("policy", "outcome", "failure_code"),
+            counts.outcomes,
+        )
+        for name, text, value in (
+            (
+                "no_tool_completions",
+                "runs that had to call a tool and only talked",
+                counts.no_tool_completions,
+            ),
+            ("parse_failures", "replies that could not be used", counts.parse_failures),
+            ("max_step_exits", "runs that used up their inferences", counts.max_step_exits),
+        ):
+            yield _counter(f"monoize_agent_{name}", text, (), {(): value})
+        yield _histogram("monoize_agent_inferences", "of one run", counts.inferences)
+        yield _histogram("monoize_agent_run_seconds", "from begin to end", counts.seconds)
 
 
 def _counter(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from typing_extensions import override
 
@@ -75,6 +76,25 @@ def secrets_of(settings: Settings) -> Iterator[str]:
             yield from channel_secrets(channel)
             urls += [channel.base_url, channel.proxy]
     yield from filter(None, map(password, urls))
+    yield from _tool_secrets(settings.settings.agent.tools)
+
+
+_SECRET_NAME = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
+
+
+def _tool_secrets(tools: Any) -> Iterator[str]:
+    """Of agents' tools: headers, and those variables whose name says what they are."""
+    if isinstance(tools, list | tuple):
+        for one in tools:
+            yield from _tool_secrets(one)
+    elif isinstance(tools, Mapping):
+        for name, value in tools.items():
+            if name in ("headers", "env") and isinstance(value, Mapping):
+                for label, text in value.items():
+                    if _SECRET_NAME.search(str(label)):
+                        yield str(text).removeprefix("Bearer ")
+            else:
+                yield from _tool_secrets(value)
 
 
 class ScrubbingFilter(logging.Filter):

@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 
 from monoize import __version__
+from monoize.server.api.agent_paths import agent_paths, agent_schemas
 from monoize.server.api.endpoint import Endpoint
 from monoize.server.api.model_paths import model_paths
+from monoize.server.api.reframer_paths import reframer_paths, reframer_schemas
 
 __all__ = ["document"]
 
@@ -58,9 +60,11 @@ def document(endpoints: Sequence[Endpoint]) -> Schema:
             "description": _ABOUT,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "paths": {**model_paths(), **paths},
+        "paths": {**model_paths(), **reframer_paths(), **agent_paths(), **paths},
         "components": {
-            "schemas": {n: _tidy(s) for n, s in components.items() if n not in asked},
+            "schemas": {n: _tidy(s) for n, s in components.items() if n not in asked}
+            | reframer_schemas()
+            | agent_schemas(),
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
@@ -69,7 +73,10 @@ def document(endpoints: Sequence[Endpoint]) -> Schema:
         },
         "security": [{"bearer": []}, {"x-api-key": []}, {"x-goog-api-key": []}],
         "tags": [
-            {"name": name} for name in dict.fromkeys(("models", *(e.group for e in endpoints)))
+            {"name": name}
+            for name in dict.fromkeys(
+                ("models", "reframer", "agent", *(e.group for e in endpoints))
+            )
         ],
     }
 
