@@ -6,10 +6,10 @@ SHARED := ../shared
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak check fmt lint types imports cover conformance conformance-write lock docs artifacts spec clean
+.PHONY: help run test soak check fmt lint types imports cover conformance conformance-write agent-baseline bench-agent bench-reframer lock docs artifacts spec clean
 
 help:  ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
 
 $(VENV)/bin/python:
 	@echo "Making a virtual environment in $(VENV)"
@@ -69,6 +69,15 @@ conformance: $(VENV)/.dev  ## replay recorded traffic of real providers through 
 
 conformance-write: $(VENV)/.dev  ## the same, and put the figures into README.md and docs/conformance.md
 	@$(BIN)/python tests/conformance/run.py --shared $(SHARED) --write
+
+agent-baseline: $(VENV)/.dev  ## the corpus and the prompts on the local model, under ten minutes; renews docs/agent-baseline.md
+	@$(BIN)/python bench/agent_baseline.py
+
+bench-agent: $(VENV)/.dev  ## CPU of the agent runtime per round
+	@$(BIN)/python bench/agent_round.py
+
+bench-reframer: $(VENV)/.dev  ## CPU of the Reframer: one request, a batch, cost against size
+	@$(BIN)/python bench/reframer.py
 
 docs: $(VENV)/.dev  ## renew the generated pages of docs/reference
 	@$(BIN)/monoize config schema | $(BIN)/python -m json.tool > docs/reference/config.schema.json

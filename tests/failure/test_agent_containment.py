@@ -377,6 +377,19 @@ def campaign(dice: Random) -> World:
     )
 
 
+def emitted(state: RunState, done: list[Any]) -> list[str]:
+    """What ran, in the order in which the model asked for it: a pure call may begin ahead of its turn."""
+    asked = [one for message in state.messages for one in message.tool_calls]
+    told = [message.content for message in state.messages if message.role == "tool"]
+    names = [
+        one.name
+        for one, result in zip(asked, told, strict=True)
+        if '"code":"not_executed"' not in result
+    ]
+    assert not Counter(names) - Counter(asked.name for asked in done)
+    return names
+
+
 @pytest.mark.soak
 @pytest.mark.spec("S5-4.1", "S5-B", "S5-C", "D34", "D46", "D51")
 def test_whatever_it_is_told_it_stays_within_its_contract():
@@ -398,7 +411,7 @@ def test_whatever_it_is_told_it_stays_within_its_contract():
             assert spec is not None
             assert name not in contract.approval, seed
             assert f"scope:{spec.scope}" not in contract.approval, seed
-        assert not set(pairwise(names)) & set(contract.cycle_forbid), seed
+        assert not set(pairwise(emitted(state, done))) & set(contract.cycle_forbid), seed
         if contract.max_identical_calls:
             assert max(Counter(map(call_hash, done)).values(), default=0) <= 1, seed
         if contract.tool_policy == "forbidden":

@@ -16,6 +16,7 @@ __all__ = [
     "charged",
     "context_ratio",
     "estimated_tokens",
+    "has_calls_left",
     "has_room_for_one_more",
     "is_affordable",
     "is_overspent",
@@ -141,6 +142,18 @@ def is_affordable(state: RunState) -> bool:
 
 def has_room_for_one_more(state: RunState) -> bool:
     return state.counters.inferences < state.terms.contract.max_inferences
+
+
+def has_calls_left(state: RunState) -> bool:
+    """Whether one more tool could be called at all; without, tools are not offered any more."""
+    contract, used = state.terms.contract, state.counters
+    if used.tool_calls >= contract.max_tool_calls:
+        return False
+    limits = contract.per_tool_calls
+    return any(
+        name not in limits or used.per_tool.get(name, 0) < limits[name]
+        for name in state.terms.manifest.names()
+    )
 
 
 def time_is_up(state: RunState) -> bool:

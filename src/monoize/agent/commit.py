@@ -12,6 +12,7 @@ import msgspec
 
 from monoize.agent.budgets import (
     context_ratio,
+    has_calls_left,
     has_room_for_one_more,
     is_affordable,
     is_overspent,
@@ -123,6 +124,14 @@ def unaffordable(state: RunState) -> Decision | None:  # D33: only when another 
             AgentOutcome.FAILED_BUDGET_EXHAUSTED,
             FailureCode.MAX_TOKENS,
             f"another inference is needed and would exceed the {contract.max_tokens_consumed} tokens",
+        )
+    must_call = contract.tool_policy == "required" and not state.proofs
+    if must_call and not has_calls_left(state):
+        return _fails(
+            "unaffordable",
+            AgentOutcome.FAILED_BUDGET_EXHAUSTED,
+            FailureCode.MAX_TOOL_CALLS,
+            "a tool must still succeed and the calls of the contract are used up",
         )
     if time_is_up(state):
         return _fails(

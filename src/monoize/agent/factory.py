@@ -31,7 +31,6 @@ __all__ = ["OVERRIDABLE", "ContractRequest", "Trace", "resolve"]
 
 Trace = tuple[Mapping[str, Any], ...]
 
-_MOST_OUTPUT = 4096  # tokens of one inference, where the window has room for four such
 _OF_THE_WINDOW = 4
 _STRICT_RETRIES, _LEGACY_RETRIES = 1, 3  # D40
 _REVIEWED = ("scope:write", "scope:execute")
@@ -150,6 +149,7 @@ class _Draft:
         retries = min(profile.format_retries, _STRICT_RETRIES if strict else _LEGACY_RETRIES)
         self._set("max_format_retries", retries, "profile")
         self._set("required_proof", "succeeded" if strict else "executed", "strict_mode")  # D38
+        self._set("max_tool_calls", profile.max_tool_calls, "profile")
         if self._policy == "forbidden":
             # One answer, and one more for each reply that could not be read.
             retries = self._overridden("max_format_retries", retries)
@@ -157,7 +157,7 @@ class _Draft:
             self._set("max_inferences", 1 + more, "forbidden_answers_once")
         budget = ContextBudget(context_window=profile.context_window)
         self._set("context_budget", budget, "profile")
-        output = max(1, min(_MOST_OUTPUT, self._window() // _OF_THE_WINDOW))
+        output = max(1, min(profile.max_output_tokens, self._window() // _OF_THE_WINDOW))
         self._set("max_output_tokens", output, "a_quarter_of_the_window")
 
     def _window(self) -> int:

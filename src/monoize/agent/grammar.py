@@ -42,11 +42,12 @@ _MAX_SCHEMA_DEPTH = 32
 _MAX_TOOLS = 128
 _COMPILED = 64  # grammars that are kept; one run needs two
 
-DECODER_GRAMMARS = ("tool_call", "tool_call_or_text")
+DECODER_GRAMMARS = ("tool_call", "tool_call_or_text", "text")
 
 # Fixed blanks: a weak model would write them on and on.
 _STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _HEADER = "%llguidance {}"
+_TEXT = r"TEXT: /[^{ \t\r\n](.|\n)*/"  # nothing that begins like a call
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
@@ -82,7 +83,9 @@ def _decoder(tools: bytes, kind: str, max_output_tokens: int | None) -> Compiled
         start = f"start: {call}"
     elif kind == "tool_call_or_text":
         # What begins like a call is one: the model cannot talk its way out of it.
-        start = f"start: {call} | TEXT\nTEXT: /[^{{ \\t\\r\\n](.|\\n)*/"
+        start = f"start: {call} | TEXT\n{_TEXT}"
+    elif kind == "text":
+        start, rules = f"start: TEXT\n{_TEXT}", []
     else:
         raise ValueError(f"{kind!r} is no grammar of the local engine")
     compiled = _compiled("\n".join((_HEADER, start, *rules)))

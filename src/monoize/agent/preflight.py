@@ -199,7 +199,7 @@ def _profile(terms: Terms, facts: Facts) -> Found:
     wanted, kinds = contract.grammar_profile, profile.grammar_profiles
     # Only where decoding is ours is there a choice of grammars for a call.
     choice = kinds.values() if profile.takes_grammar else (kinds.get("call"),)
-    if wanted is not None and (wanted == "none" or wanted not in choice):
+    if wanted is not None and (wanted in ("none", "text") or wanted not in choice):
         yield (
             FailureCode.PROFILE_INCOMPATIBLE,
             f"the profile {profile.id} has no grammar profile {wanted!r}",

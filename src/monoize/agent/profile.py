@@ -38,6 +38,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     format_retries: int  # the factory's default for max_format_retries
     takes_grammar: bool = False  # honours grammar, grammar_profile and logits_mask
     context_window: int = 128_000
+    # The factory's defaults. Few for models so small that they repeat themselves and do not know when to stop.
+    max_tool_calls: int = 60
+    max_output_tokens: int = 4096
     # Grammar profile by what an inference may be: `call` (a tool call and nothing else), `any`, `text`.
     grammar_profiles: Mapping[str, str] = {}
 

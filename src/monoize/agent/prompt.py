@@ -19,6 +19,7 @@ from monoize.agent.local_syntax import TextSyntax, written
 from monoize.agent.manifest import ToolManifest, ToolSpec
 from monoize.agent.message import AgentMessage, ToolInvocation
 from monoize.agent.ports import ModelCall
+from monoize.agent.profile import Profile
 from monoize.agent.run_state import Terms
 from monoize.protocol import protocol
 from monoize.urp import (
@@ -100,10 +101,13 @@ def _request(infer: Infer, terms: Terms, messages: Iterator[Message]) -> UrpRequ
 
 
 def _seed(terms: Terms) -> int | None:
-    """The local engine's replies can be had again, by whoever has the contract; elsewhere a seed promises nothing."""
-    is_local = terms.profile.takes_grammar or "local" in terms.profile.provider_types
+    """So that the same contract tends to the same replies of the local engine; elsewhere a seed promises nothing."""
     digest = terms.contract.contract_hash
-    return int(digest[:8], 16) % _SEEDS if is_local and digest else None
+    return int(digest[:8], 16) % _SEEDS if _is_local(terms.profile) and digest else None
+
+
+def _is_local(profile: Profile) -> bool:
+    return profile.takes_grammar or "local" in profile.provider_types
 
 
 # --- tools of the protocol's own -------------------------------------------------------------------
@@ -239,9 +243,12 @@ def _engine_fields(
     infer: Infer, terms: Terms, mask: tuple[float, ...] | None
 ) -> dict[str, Any] | None:
     contract, profile = terms.contract, terms.profile
-    if not profile.takes_grammar:
+    if not _is_local(profile):
         return None
-    fields: dict[str, Any] = {"cache_prompt": False}  # a cache hit may change the text
+    # Each request repeats the one before it. That a hit may change the text does not matter: replies are kept, not made again.
+    fields: dict[str, Any] = {"cache_prompt": True}
+    if not profile.takes_grammar:
+        return fields
     kind = profile.grammar_profiles.get(infer.expects, "none")
     if infer.expects == "call":
         fields["grammar"] = contract.grammar or _grammar(

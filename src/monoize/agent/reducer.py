@@ -13,6 +13,7 @@ import msgspec
 from monoize.agent import executing, replying
 from monoize.agent.budgets import (
     charged,
+    has_calls_left,
     is_affordable,
     output_limit,
     overhead_tokens,
@@ -134,7 +135,7 @@ def _infer(state: RunState, before: tuple[Effect, ...]) -> Step:
         state, step=state.step + 1, calls=(), settled=(), adapted=None, answered=False
     )
     must_call = contract.tool_policy == "required" and not state.proofs
-    no_call = contract.tool_policy == "forbidden" or state.synthesis
+    no_call = contract.tool_policy == "forbidden" or state.synthesis or not has_calls_left(state)
     order = Infer(
         messages=state.messages,
         expects="text" if no_call else "call" if must_call else "any",

@@ -34,6 +34,8 @@ class Speculation:
         contract, spec = state.terms.contract, state.terms.manifest.get(found.name)
         if not contract.speculative_exec or spec is None or not spec.pure:
             return
+        if len(self._begun) < position:
+            return  # one before it in the reply runs in its turn, and this one must see what that did
         call = ToolInvocation(
             id=f"ahead-{position}",
             name=found.name,

@@ -82,7 +82,8 @@ def chat_call(body: Mapping[str, Any], *, max_tokens: int, context: int) -> Chat
     if stops:
         asked["stop"] = stops
     if body.get("seed") is not None:
-        asked["cache_prompt"] = False  # a cache hit may change the text; a seed asks for the same
+        # A cache hit may change the text, and a seed asks for the same one, unless the caller says otherwise.
+        asked.setdefault("cache_prompt", False)
     grammar = caller_grammar.read(body)
     if grammar is not None:
         asked["grammar"] = grammar

@@ -270,9 +270,10 @@ def test_system_messages_stand_in_the_system_text():
 def test_the_grammar_binds_what_must_be_a_call():
     found = body("local_grammar")
     assert found["grammar"] == decoder_grammar(TOOLS, "tool_call", 77).text
-    assert found["cache_prompt"] is False
+    assert found["cache_prompt"] is True
     assert "repeat_penalty" not in found
-    assert "grammar" not in body("local_grammar", expects="text")
+    text = body("local_grammar", expects="text")["grammar"]
+    assert text == decoder_grammar(TOOLS, "text", 77).text
     either = body("local_grammar", expects="any")
     assert either["grammar"] == decoder_grammar(TOOLS, "tool_call_or_text", 77).text
     assert either["repeat_penalty"] == 1.1
@@ -300,7 +301,8 @@ def test_the_mask_that_the_contract_names_becomes_a_bias():
 def test_only_the_local_engine_gets_a_seed_and_its_own_fields(name):
     found = body(name)
     assert ("seed" in found) == (name in ("native_local", "local_grammar"))
-    assert ("grammar" in found) == ("cache_prompt" in found) == (name == "local_grammar")
+    assert ("cache_prompt" in found) == ("seed" in found)
+    assert ("grammar" in found) == (name == "local_grammar")
     if "seed" in found:
         assert found["seed"] == body(name)["seed"] != body(name, max_tool_calls=1)["seed"]
 

@@ -230,6 +230,32 @@ def test_counts_calls_over_rounds() -> None:
     assert run.end[:2] == ("FAILED_BUDGET_EXHAUSTED", "per_tool_calls")
 
 
+@pytest.mark.spec("D51")
+@pytest.mark.parametrize("policy", ["required", "optional"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"max_tool_calls": 1},
+        {"per_tool_calls": {"read": 1, "look": 0, "write": 0, "count": 0}},
+    ],
+)
+def test_offers_no_tool_when_no_call_is_left_so_that_the_run_can_still_answer(
+    policy: str, fields: dict[str, Any]
+) -> None:
+    run = _run(calls(), returned(), tool_policy=policy, **fields)
+    assert run.asked.expects == "text"
+    run.tell(prose("done"))
+    assert run.state.outcome is Out.COMPLETED_WITH_TOOLS
+
+
+@pytest.mark.spec("S5-C", "D51")
+def test_asks_no_more_when_a_tool_must_succeed_and_no_call_is_left() -> None:
+    run = _ended(
+        calls(), returned(status="error", error="no"), tool_policy="required", max_tool_calls=1
+    )
+    assert run.end == ("FAILED_BUDGET_EXHAUSTED", "max_tool_calls", "unaffordable")
+
+
 @pytest.mark.spec("D33", "D42")
 @pytest.mark.parametrize(
     ("reply", "end"),

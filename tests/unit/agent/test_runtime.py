@@ -497,3 +497,11 @@ def test_a_defect_of_ours_goes_through_the_reducer(at: State):
     assert state.failure is not None
     assert state.failure.code is FailureCode.INTERNAL_ERROR
     assert isinstance(effects[-1], Finish)
+
+
+@pytest.mark.spec("S5-3")
+def test_a_read_after_a_write_of_the_same_reply_begins_after_it():
+    both = call(("write", {"path": "a"}), ("look", {"path": "a"}))
+    made = world("native_chat_completion", [both, answer("Done.")], speculative_exec=True)
+    in_virtual_time(made.live())
+    assert [begun.name for begun in made.toolbox.begun] == ["write", "look"]

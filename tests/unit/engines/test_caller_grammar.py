@@ -128,5 +128,5 @@ def test_another_form_is_refused(bias):
 def test_the_prompt_cache_is_the_callers_to_switch():
     assert called(cache_prompt=False).body["cache_prompt"] is False
     assert called(cache_prompt=True).body["cache_prompt"] is True
-    assert called(cache_prompt=True, seed=1).body["cache_prompt"] is False
+    assert called(cache_prompt=True, seed=1).body["cache_prompt"] is True
     assert "cache_prompt" not in called().body

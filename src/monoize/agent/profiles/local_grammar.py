@@ -15,6 +15,8 @@ PROFILE = Profile(
     strict=True,
     format_retries=0,
     takes_grammar=True,
-    grammar_profiles={"call": "tool_call", "any": "tool_call_or_text", "text": "none"},
+    grammar_profiles={"call": "tool_call", "any": "tool_call_or_text", "text": "text"},
     context_window=8_192,
+    max_tool_calls=3,
+    max_output_tokens=256,
 )

@@ -16,4 +16,6 @@ PROFILE = Profile(
     format_retries=2,
     grammar_profiles={"call": "none", "any": "none", "text": "none"},
     context_window=8_192,
+    max_tool_calls=3,
+    max_output_tokens=256,
 )

@@ -16,4 +16,6 @@ PROFILE = Profile(
     format_retries=0,
     grammar_profiles={"call": "tool_choice_required", "any": "tool_choice_auto", "text": "none"},
     context_window=8_192,
+    max_tool_calls=3,
+    max_output_tokens=256,
 )

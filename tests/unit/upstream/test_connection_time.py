@@ -1,0 +1,214 @@
+"""Idle connections and silences by a clock that a test turns: no wait is real."""
+
+import asyncio
+
+import pytest
+
+from monoize.errors import UpstreamFailed
+from monoize.upstream._connection import Connection
+from monoize.upstream._decoding import Undecodable, decoder_for
+from monoize.upstream._dial import Dialer
+from monoize.upstream._pool import Pool
+from monoize.upstream._target import Origin, target_of
+
+ORIGIN = Origin("h", 80, tls=False)
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+class TurnedLoop:
+    """What a connection needs of a loop, with a clock that only `turn` moves."""
+
+    def __init__(self):
+        self.now = 100.0
+        self.timers = []
+        self.armed = 0
+
+    def time(self):
+        return self.now
+
+    def create_future(self):
+        return asyncio.get_running_loop().create_future()
+
+    def call_at(self, when, callback):
+        self.armed += 1
+        timer = Timer(when, callback)
+        self.timers.append(timer)
+        return timer
+
+    def call_later(self, delay, callback):
+        return self.call_at(self.now + delay, callback)
+
+    async def turn(self, seconds):
+        end = self.now + seconds
+        while due := [t for t in self.timers if t.when <= end and not t.is_cancelled]:
+            first = min(due, key=lambda timer: timer.when)
+            self.timers.remove(first)
+            self.now = max(self.now, first.when)
+            first.callback()
+            await asyncio.sleep(0)
+        self.now = end
+        await asyncio.sleep(0)
+
+
+class Timer:
+    def __init__(self, when, callback):
+        self.when, self.callback, self.is_cancelled = when, callback, False
+
+    def cancel(self):
+        self.is_cancelled = True
+
+
+class Line(asyncio.Transport):
+    """A transport that leads nowhere."""
+
+    def __init__(self, protocol):
+        super().__init__()
+        self.protocol, self.written, self.is_gone, self.is_paused = protocol, b"", False, False
+
+    def write(self, data):
+        self.written += data
+
+    def get_write_buffer_size(self):
+        return 0
+
+    def is_closing(self):
+        return self.is_gone
+
+    def abort(self):
+        if not self.is_gone:
+            self.is_gone = True
+            self.protocol.connection_lost(None)
+
+    def pause_reading(self):
+        self.is_paused = True
+
+    def resume_reading(self):
+        self.is_paused = False
+
+
+def connected(loop):
+    connection = Connection(ORIGIN, loop)
+    connection.connection_made(Line(connection))
+    return connection
+
+
+async def exchange(connection, loop, first_byte=600.0, idle=300.0):
+    """One call whose head, body and end come one second apart."""
+    connection.begin()
+    waiting = asyncio.ensure_future(connection.head(loop.time() + first_byte))
+    await loop.turn(1)
+    connection.data_received(OK[:-2])
+    await waiting
+    body = asyncio.ensure_future(connection.body(idle))
+    await loop.turn(1)
+    connection.data_received(OK[-2:])
+    assert await body == b"ok"
+    assert await connection.body(idle) == b""
+
+
+async def test_time_outs_cost_no_timer_per_call():
+    loop = TurnedLoop()
+    connection = connected(loop)
+    for _ in range(100):
+        await exchange(connection, loop)
+    assert loop.armed <= 4, "one for the first byte, one for silence, then they are put off"
+
+
+async def test_silence_is_noticed_on_time_though_the_timer_is_lazy():
+    loop = TurnedLoop()
+    connection = connected(loop)
+    for _ in range(20):
+        await exchange(connection, loop, first_byte=60, idle=30)
+    connection.begin()
+    waiting = asyncio.ensure_future(connection.head(loop.time() + 60))
+    await loop.turn(59.9)
+    assert not waiting.done()
+    await loop.turn(0.2)
+    with pytest.raises(TimeoutError):
+        waiting.result()
+
+
+async def test_a_timer_goes_with_its_connection():
+    loop = TurnedLoop()
+    connection = connected(loop)
+    await exchange(connection, loop)
+    connection.abort()
+    assert all(timer.is_cancelled for timer in loop.timers)
+
+
+async def test_a_body_that_nobody_takes_pauses_the_line_and_taking_it_goes_on():
+    connection = connected(TurnedLoop())
+    line = connection._transport
+    connection.begin()
+    connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 9999999\r\n\r\n")
+    for _ in range(3):
+        connection.data_received(b"x" * 100_000)
+    assert line.is_paused
+    assert len(await connection.body(1)) == 300_000
+    assert not line.is_paused
+
+
+async def test_an_idle_connection_is_closed_after_a_while():
+    loop = TurnedLoop()
+    pool = Pool(10, Dialer(10), loop)
+    kept = connected(loop)
+    await exchange(kept, loop)
+    pool.give_back(kept)
+    await loop.turn(29)
+    assert pool.idle(ORIGIN) is kept
+    pool.give_back(kept)
+    await loop.turn(31)
+    assert kept.is_lost
+    assert pool.idle(ORIGIN) is None
+
+
+async def test_the_freshest_connection_is_used_first():
+    loop = TurnedLoop()
+    pool = Pool(10, Dialer(10), loop)
+    connections = [connected(loop) for _ in range(3)]
+    for connection in connections:
+        await exchange(connection, loop)
+        pool.give_back(connection)
+    assert pool.idle(ORIGIN) is connections[-1]
+
+
+async def test_a_connection_whose_reply_has_not_ended_is_not_kept():
+    loop = TurnedLoop()
+    pool = Pool(10, Dialer(10), loop)
+    connection = connected(loop)
+    connection.begin()
+    connection.data_received(OK[:-1])
+    pool.give_back(connection)
+    assert connection.is_lost
+
+
+@pytest.mark.parametrize(
+    ("url", "origin", "host", "path"),
+    [
+        ("http://h", ("h", 80, False), "h", "/"),
+        ("https://H.Example:443/a?b#c", ("h.example", 443, True), "h.example", "/a?b"),
+        ("http://h:8080/v1/", ("h", 8080, False), "h:8080", "/v1/"),
+        ("http://[::1]:9/x", ("::1", 9, False), "[::1]:9", "/x"),
+        (
+            "https://bücher.example/",
+            ("xn--bcher-kva.example", 443, True),
+            "xn--bcher-kva.example",
+            "/",
+        ),
+        ("http://h/a b/%2f?x=1&y=ü", ("h", 80, False), "h", "/a%20b/%2f?x=1&y=%C3%BC"),
+    ],
+)
+def test_reads_an_address(url, origin, host, path):
+    assert target_of(url) == (origin, host, path)
+
+
+@pytest.mark.parametrize("url", ["", "h/v1", "ftp://h/", "http://", "http://h:x/", "http://a..b/"])
+def test_refuses_what_is_no_address(url):
+    with pytest.raises(UpstreamFailed, match="no URL"):
+        target_of(url)
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "?"])
+def test_an_unknown_encoding_is_said_to_be_so(encoding):
+    with pytest.raises(Undecodable):
+        decoder_for(encoding)
