@@ -33,14 +33,14 @@ from typing import Any, NamedTuple
 import yaml
 
 from monoize import __version__
+from monoize.agent.boundary.protocol_adapter import ADAPTER_VERSION
 from monoize.agent.contract import FORMAT_VERSION
+from monoize.agent.machine.run_state import RunState
 from monoize.agent.profile import profiles
-from monoize.agent.protocol_adapter import ADAPTER_VERSION
-from monoize.agent.run_execution import ended_run
-from monoize.agent.run_request import RunRequest
-from monoize.agent.run_state import RunState
-from monoize.agent.runs import RunService
-from monoize.agent.verifier import verify
+from monoize.agent.record.verifier import verify
+from monoize.agent.runs.execution import ended_run
+from monoize.agent.runs.request import RunRequest
+from monoize.agent.runs.service import RunService
 from monoize.pipeline.call import NOBODY
 from monoize.server.house import House
 from monoize.server.state import local_engines

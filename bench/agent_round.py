@@ -20,15 +20,15 @@ from pathlib import Path
 
 import msgspec
 
-from monoize.agent.effects import Infer
-from monoize.agent.events import Prechecked
-from monoize.agent.folder_journal import FolderJournal
-from monoize.agent.inferring import adapted_of
+from monoize.agent.boundary.prompt import wire_request
+from monoize.agent.live.inferring import adapted_of
+from monoize.agent.live.runtime import Runtime
+from monoize.agent.machine.effects import Infer
+from monoize.agent.machine.events import Prechecked
+from monoize.agent.machine.reducer import advance, begin
 from monoize.agent.ports import Journal, Model, ModelReply, Toolbox
 from monoize.agent.profile import profiles
-from monoize.agent.prompt import wire_request
-from monoize.agent.reducer import advance, begin
-from monoize.agent.runtime import Runtime
+from monoize.agent.record.folder_journal import FolderJournal
 from monoize.clock import SystemClock
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
@@ -43,7 +43,7 @@ PROFILES = (
     "local_xml",
 )
 GOAL = 1.0  # milliseconds, p50
-PATH = {"path": "src/monoize/agent/runtime.py"}
+PATH = {"path": "src/monoize/agent/live/runtime.py"}
 
 
 class Said(ModelReply):

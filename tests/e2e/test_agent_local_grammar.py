@@ -13,17 +13,17 @@ import urllib.request
 import pytest
 
 from fakes.gateway import SOURCE, _free_port
+from monoize.agent.boundary.gate import CallComplete, StreamGate, TextReleased, Violated
+from monoize.agent.boundary.grammar import decoder_grammar, mask_digest
+from monoize.agent.boundary.prompt import wire_request
+from monoize.agent.boundary.protocol_adapter import adapt
 from monoize.agent.contract import ExecutionContract, sealed
-from monoize.agent.effects import Infer
-from monoize.agent.gate import CallComplete, StreamGate, TextReleased, Violated
-from monoize.agent.grammar import decoder_grammar, mask_digest
+from monoize.agent.machine.effects import Infer
+from monoize.agent.machine.run_state import Terms
+from monoize.agent.machine.schema import value_problem
 from monoize.agent.manifest import ToolManifest, ToolSpec
 from monoize.agent.message import AgentMessage
 from monoize.agent.profile import profile
-from monoize.agent.prompt import wire_request
-from monoize.agent.protocol_adapter import adapt
-from monoize.agent.run_state import Terms
-from monoize.agent.schema import value_problem
 from monoize.server.state import local_engines
 
 STATUS = local_engines({})["smollm2"].available()

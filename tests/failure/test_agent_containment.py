@@ -27,15 +27,15 @@ from fakes.agent_world import (
     spoken,
     world,
 )
-from monoize.agent.calls import call_hash
+from monoize.agent.machine.calls import call_hash
+from monoize.agent.machine.run_state import RunState
 from monoize.agent.manifest import ToolManifest, ToolSpec
 from monoize.agent.outcome import COMPLETED, AgentOutcome, FailureCode
 from monoize.agent.profile import Profile, profiles
-from monoize.agent.replay import replay
-from monoize.agent.run_state import RunState
+from monoize.agent.record.replay import replay
+from monoize.agent.record.transcript import check_chain
 from monoize.agent.tools import Tools
 from monoize.agent.tools.workspace import Workspace
-from monoize.agent.transcript import check_chain
 
 PROFILES = sorted(profiles())
 CHAT = "native_chat_completion"

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from fakes import agent_mortal
-from monoize.agent import verifier
-from monoize.agent.events import ToolFailed
+from monoize.agent.machine.events import ToolFailed
 from monoize.agent.outcome import AgentOutcome, FailureCode
-from monoize.agent.recorded_run import load
-from monoize.agent.replay import replay
-from monoize.agent.retelling import Answered
-from monoize.agent.transcript import check_chain, read_transcript
+from monoize.agent.record import verifier
+from monoize.agent.record.recorded_run import load
+from monoize.agent.record.replay import replay
+from monoize.agent.record.retelling import Answered
+from monoize.agent.record.transcript import check_chain, read_transcript
 
 pytestmark = pytest.mark.soak
 

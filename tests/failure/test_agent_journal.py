@@ -17,9 +17,9 @@ from typing_extensions import override
 
 from fakes.agent_runs import KEY, MANIFEST, contract, entries, write_run
 from fakes.agent_writer import go_on
-from monoize.agent import verifier
 from monoize.agent.canonical_json import sha256
-from monoize.agent.folder_journal import (
+from monoize.agent.record import verifier
+from monoize.agent.record.folder_journal import (
     Disk,
     FolderJournal,
     JournalBroken,
@@ -28,7 +28,7 @@ from monoize.agent.folder_journal import (
     RunFolder,
     RunIsHeld,
 )
-from monoize.agent.transcript import BadTranscript, check_chain, read_transcript
+from monoize.agent.record.transcript import BadTranscript, check_chain, read_transcript
 
 KILLS = 200 if os.environ.get("MONOIZE_SOAK") == "1" else 20
 TESTS = Path(__file__).parents[1]
@@ -211,7 +211,7 @@ def test_two_processes_never_write_one_run(tmp_path):
     first = RunFolder(tmp_path, RUN)
     source = os.pathsep.join((str(TESTS), str(TESTS.parent / "src")))
     script = (
-        "import sys; from pathlib import Path; from monoize.agent.folder_journal import RunFolder\n"
+        "import sys; from pathlib import Path; from monoize.agent.record.folder_journal import RunFolder\n"
         f"RunFolder(Path(sys.argv[1]), {RUN!r})"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]

@@ -12,22 +12,22 @@ import msgspec
 import pytest
 
 from fakes.agent_world import TOOLS, World, answer, call, world
-from monoize.agent.calls import call_hash
-from monoize.agent.child_runs import continued, waiting_calls
+from monoize.agent.boundary.protocol_adapter import ADAPTER_VERSION
 from monoize.agent.contract import ToolOutputBudget
 from monoize.agent.factory import ContractRequest, resolve
+from monoize.agent.machine.calls import call_hash
+from monoize.agent.machine.run_state import RunState, Terms
 from monoize.agent.manifest import ToolManifest
 from monoize.agent.message import AgentMessage
 from monoize.agent.outcome import AgentOutcome, FailureCode
 from monoize.agent.profile import profiles
-from monoize.agent.protocol_adapter import ADAPTER_VERSION
-from monoize.agent.replay import replay
-from monoize.agent.run_state import RunState, Terms
+from monoize.agent.record.replay import replay
+from monoize.agent.record.transcript import check_chain
+from monoize.agent.runs.child_runs import continued, waiting_calls
 from monoize.agent.tools import Tools
 from monoize.agent.tools._child import Program
 from monoize.agent.tools.mcp_server import McpServer, stdio_server
 from monoize.agent.tools.workspace import Workspace
-from monoize.agent.transcript import check_chain
 
 SERVERS = Path(__file__).parents[1] / "unit" / "agent" / "tools" / "servers"
 PROFILE = "native_chat_completion"

@@ -19,14 +19,14 @@ from fakes.agent_steps import (
     rejected,
     returned,
 )
-from monoize.agent.adapted import Spent
-from monoize.agent.budgets import output_limit, summary_allowance
-from monoize.agent.events import Event, Inferred, Summarized, ToolReturned
+from monoize.agent.boundary.adapted import Spent
+from monoize.agent.machine.budgets import output_limit, summary_allowance
+from monoize.agent.machine.events import Event, Inferred, Summarized, ToolReturned
+from monoize.agent.machine.run_state import RunState
+from monoize.agent.machine.states import State
 from monoize.agent.message import ToolInvocation
 from monoize.agent.outcome import AgentOutcome as Out
 from monoize.agent.outcome import FailureCode as Code
-from monoize.agent.run_state import RunState
-from monoize.agent.states import State
 
 __all__ = ["ALPHABET", "DISHONEST", "LATE", "LONG", "letters"]
 

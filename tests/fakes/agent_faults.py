@@ -25,10 +25,10 @@ from fakes.agent_world import (
 from fakes.scenarios import Refuse, Say, Think, Tokens, Turn
 from fakes.speakers import SPEAKERS
 from monoize.agent.contract import ContextBudget, ToolOutputBudget
+from monoize.agent.machine.run_state import Terms
 from monoize.agent.outcome import FailureCode
 from monoize.agent.ports import ToolAway
 from monoize.agent.profile import Profile, profiles
-from monoize.agent.run_state import Terms
 from monoize.errors import UpstreamFailed, UpstreamRefused, UpstreamTimeout
 
 NAMES = ("look", "count", "write")

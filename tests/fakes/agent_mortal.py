@@ -25,13 +25,13 @@ from fakes.agent_world import (
     terms,
     world,
 )
-from monoize.agent.folder_journal import FolderJournal
+from monoize.agent.live.runtime import Runtime
+from monoize.agent.machine.run_state import Terms
+from monoize.agent.machine.states import State
 from monoize.agent.profile import profiles
-from monoize.agent.recorded_run import load
-from monoize.agent.recovery import recovered
-from monoize.agent.run_state import Terms
-from monoize.agent.runtime import Runtime
-from monoize.agent.states import State
+from monoize.agent.record.folder_journal import FolderJournal
+from monoize.agent.record.recorded_run import load
+from monoize.agent.record.recovery import recovered
 from monoize.clock import SystemClock
 
 ROUNDS = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from monoize.agent.local_syntax import written
+from monoize.agent.boundary.local_syntax import written
 from monoize.agent.profile import Profile, profile, profiles
 
 __all__ = ["PROFILES", "Said", "model_of", "reply", "text_syntax"]

@@ -9,10 +9,10 @@ from typing import Any
 
 from monoize.agent.canonical_json import EMPTY_HASH, canonical, sha256
 from monoize.agent.contract import ExecutionContract, sealed
-from monoize.agent.entry import Entry, first_prev
-from monoize.agent.folder_journal import RunFolder
 from monoize.agent.manifest import ToolManifest, ToolSpec
-from monoize.agent.signing import CHECKPOINT_EVERY, SigningKey
+from monoize.agent.record.entry import Entry, first_prev
+from monoize.agent.record.folder_journal import RunFolder
+from monoize.agent.record.signing import CHECKPOINT_EVERY, SigningKey
 
 __all__ = ["KEY", "MANIFEST", "contract", "entries", "write_run"]
 

@@ -16,10 +16,10 @@ from fakes.agent_steps import (
     returned,
     terms,
 )
-from monoize.agent.events import Event
+from monoize.agent.machine.events import Event
+from monoize.agent.machine.run_state import Terms
 from monoize.agent.outcome import AgentOutcome as Out
 from monoize.agent.outcome import FailureCode as Code
-from monoize.agent.run_state import Terms
 
 __all__ = ["SCENARIOS", "Scenario"]
 

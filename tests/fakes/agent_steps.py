@@ -8,12 +8,11 @@ from typing import Any
 
 import msgspec
 
-from monoize.agent.adapted import ProtocolAdapterResult, Spent
-from monoize.agent.commit import PREDICATES, Predicate
+from monoize.agent.boundary.adapted import ProtocolAdapterResult, Spent
 from monoize.agent.contract import ContextBudget, ExecutionContract, ToolOutputBudget, sealed
-from monoize.agent.effects import Append, CallTool, Effect, Finish, Infer, Summarize
-from monoize.agent.entry import Entry, first_prev, head_of
-from monoize.agent.events import (
+from monoize.agent.machine.commit import PREDICATES, Predicate
+from monoize.agent.machine.effects import Append, CallTool, Effect, Finish, Infer, Summarize
+from monoize.agent.machine.events import (
     Event,
     InferenceFailed,
     Inferred,
@@ -22,13 +21,14 @@ from monoize.agent.events import (
     ToolFailed,
     ToolReturned,
 )
+from monoize.agent.machine.reducer import advance, begin
+from monoize.agent.machine.run_state import RunState, Terms
+from monoize.agent.machine.states import TRANSITIONS, State
 from monoize.agent.manifest import ToolManifest, ToolSpec
 from monoize.agent.message import AgentMessage, ToolInvocation
 from monoize.agent.outcome import COMPLETED, AgentOutcome, Failure, FailureCode
 from monoize.agent.profile import GateLevel, Profile
-from monoize.agent.reducer import advance, begin
-from monoize.agent.run_state import RunState, Terms
-from monoize.agent.states import TRANSITIONS, State
+from monoize.agent.record.entry import Entry, first_prev, head_of
 
 __all__ = [
     "MANIFEST",

@@ -15,16 +15,16 @@ from typing import Any
 
 from fakes.scenarios import Refuse, Say, Tokens, Turn, Use
 from fakes.speakers import SPEAKERS
+from monoize.agent.boundary.local_syntax import written
+from monoize.agent.boundary.protocol_adapter import ADAPTER_VERSION
 from monoize.agent.contract import ContextBudget, ExecutionContract, sealed
-from monoize.agent.local_syntax import written
+from monoize.agent.live.runtime import Runtime
+from monoize.agent.machine.run_state import RunState, Terms
 from monoize.agent.manifest import ToolManifest, ToolSpec
 from monoize.agent.ports import Journal, Model, ModelReply, Toolbox
 from monoize.agent.profile import Profile, profiles
-from monoize.agent.protocol_adapter import ADAPTER_VERSION
-from monoize.agent.recorded_run import RecordedRun
-from monoize.agent.run_state import RunState, Terms
-from monoize.agent.runtime import Runtime
-from monoize.agent.signing import SigningKey
+from monoize.agent.record.recorded_run import RecordedRun
+from monoize.agent.record.signing import SigningKey
 
 START = 4096.0  # seconds; a power of two, so that milliseconds come out the same in every run
 MODEL = "fake-1"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing_extensions import override
 
 from fakes.agent_runs import KEY, MANIFEST, contract, entries
-from monoize.agent.folder_journal import Disk, RunFolder
-from monoize.agent.signing import CHECKPOINT_EVERY
+from monoize.agent.record.folder_journal import Disk, RunFolder
+from monoize.agent.record.signing import CHECKPOINT_EVERY
 
 __all__ = ["AskingDisk", "go_on"]
 

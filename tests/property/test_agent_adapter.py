@@ -8,10 +8,10 @@ import random
 import pytest
 
 from fakes.agent_replies import PROFILES, Said, reply
+from monoize.agent.boundary.protocol_adapter import adapt
+from monoize.agent.boundary.strict_json import object_of
 from monoize.agent.canonical_json import canonical
 from monoize.agent.profile import profile
-from monoize.agent.protocol_adapter import adapt
-from monoize.agent.strict_json import object_of
 
 CASES = 100_000 if os.environ.get("MONOIZE_SOAK") == "1" else 5_000  # over all profiles
 SEED = 7

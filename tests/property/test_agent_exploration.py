@@ -13,14 +13,14 @@ import pytest
 
 from fakes.agent_alphabet import ALPHABET, DISHONEST, LATE, letters
 from fakes.agent_steps import Run, answers_every_call, prechecked, prose, returned, terms, whole
-from monoize.agent.budgets import (
+from monoize.agent.machine.budgets import (
     context_ratio,
     is_affordable,
     is_overspent,
     time_is_up,
 )
-from monoize.agent.effects import Append, Finish, Infer, Precheck
-from monoize.agent.events import (
+from monoize.agent.machine.effects import Append, Finish, Infer, Precheck
+from monoize.agent.machine.events import (
     Event,
     InferenceFailed,
     Inferred,
@@ -31,10 +31,10 @@ from monoize.agent.events import (
     ToolFailed,
     ToolReturned,
 )
+from monoize.agent.machine.reducer import IllegalEvent, begin, step, waits
+from monoize.agent.machine.run_state import Counters, RunState
+from monoize.agent.machine.states import TRANSITIONS, State
 from monoize.agent.outcome import COMPLETED, AgentOutcome, Failure, FailureCode
-from monoize.agent.reducer import IllegalEvent, begin, step, waits
-from monoize.agent.run_state import Counters, RunState
-from monoize.agent.states import TRANSITIONS, State
 
 pytestmark = [pytest.mark.soak, pytest.mark.spec("S5-5", "S5-C", "S5-E")]
 

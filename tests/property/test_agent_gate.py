@@ -8,11 +8,11 @@ import random
 import pytest
 
 from fakes.agent_replies import PROFILES, Said, reply
-from monoize.agent.gate import CallComplete, StreamGate, TextReleased, Violated
+from monoize.agent.boundary.gate import CallComplete, StreamGate, TextReleased, Violated
+from monoize.agent.boundary.protocol_adapter import adapt
+from monoize.agent.machine.schema import value_problem
 from monoize.agent.manifest import ToolManifest, ToolSpec
 from monoize.agent.profile import profile
-from monoize.agent.protocol_adapter import adapt
-from monoize.agent.schema import value_problem
 
 STREAMS = 20_000 if os.environ.get("MONOIZE_SOAK") == "1" else 1_000
 SEED = 11

@@ -13,10 +13,10 @@ from hypothesis import example, given, settings
 
 from fakes.agent_steps import Run, call, calls, prechecked, prose, returned, terms
 from monoize.agent.contract import ToolOutputBudget
-from monoize.agent.digest import StateDigest, digest, newer
+from monoize.agent.machine.digest import StateDigest, digest, newer
+from monoize.agent.machine.observe import Envelope, cut, envelope_bytes, read_envelope, result_text
+from monoize.agent.machine.schema import value_problem
 from monoize.agent.manifest import ToolSpec
-from monoize.agent.observe import Envelope, cut, envelope_bytes, read_envelope, result_text
-from monoize.agent.schema import value_problem
 
 pytestmark = pytest.mark.soak
 

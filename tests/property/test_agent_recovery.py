@@ -24,11 +24,11 @@ from fakes.agent_world import (
     in_virtual_time,
     world,
 )
+from monoize.agent.machine.states import State
 from monoize.agent.outcome import AgentOutcome, FailureCode
-from monoize.agent.recovery import CannotRecover, recovered
-from monoize.agent.replay import replay
-from monoize.agent.states import State
-from monoize.agent.transcript import check_chain
+from monoize.agent.record.recovery import CannotRecover, recovered
+from monoize.agent.record.replay import replay
+from monoize.agent.record.transcript import check_chain
 
 pytestmark = pytest.mark.soak
 

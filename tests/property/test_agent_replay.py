@@ -16,11 +16,11 @@ from fakes.agent_faults import seeded_world
 from fakes.agent_world import FakeModel, FakeToolbox, VirtualLoop, in_virtual_time
 from monoize import wirejson
 from monoize.agent.canonical_json import canonical, sha256
-from monoize.agent.comparing import compared
 from monoize.agent.contract import sealed
-from monoize.agent.recorded_run import RecordedRun
-from monoize.agent.replay import Replayed, replay
-from monoize.agent.states import State
+from monoize.agent.machine.states import State
+from monoize.agent.record.comparing import compared
+from monoize.agent.record.recorded_run import RecordedRun
+from monoize.agent.record.replay import Replayed, replay
 
 pytestmark = pytest.mark.soak
 

@@ -10,13 +10,13 @@ import pytest
 
 from fakes.agent_faults import seeded_world
 from fakes.agent_world import VirtualLoop, World, answer, call, envelope, in_virtual_time, world
-from monoize.agent.entry import Checkpoint
+from monoize.agent.live.watching import Ended
+from monoize.agent.machine.run_state import RunState
+from monoize.agent.machine.states import State
 from monoize.agent.outcome import AgentOutcome, FailureCode
-from monoize.agent.run_state import RunState
-from monoize.agent.signing import CHECKPOINT_EVERY
-from monoize.agent.states import State
-from monoize.agent.transcript import check_chain
-from monoize.agent.watching import Ended
+from monoize.agent.record.entry import Checkpoint
+from monoize.agent.record.signing import CHECKPOINT_EVERY
+from monoize.agent.record.transcript import check_chain
 
 pytestmark = pytest.mark.soak
 

@@ -13,12 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fakes.agent_alphabet import DISHONEST, letters
 from fakes.agent_steps import Run, answers_every_call, terms, whole
-from monoize.agent.digest import StateDigest, digest, newer
-from monoize.agent.effects import Append, CallTool, Infer
-from monoize.agent.events import Event, Interrupted, ToolFailed, ToolReturned
+from monoize.agent.machine.digest import StateDigest, digest, newer
+from monoize.agent.machine.effects import Append, CallTool, Infer
+from monoize.agent.machine.events import Event, Interrupted, ToolFailed, ToolReturned
+from monoize.agent.machine.reducer import waits
+from monoize.agent.machine.states import State
 from monoize.agent.outcome import COMPLETED
-from monoize.agent.reducer import waits
-from monoize.agent.states import State
 
 pytestmark = [pytest.mark.soak, pytest.mark.spec("S5-5", "S5-C", "S5-D", "S5-E", "D33", "D35")]
 

@@ -28,11 +28,11 @@ from hypothesis import strategies as st
 
 from fakes.agent_runs import KEY, entries, write_run
 from fakes.agent_runs import contract as some_contract
-from monoize.agent import verifier
 from monoize.agent.canonical_json import MAX_INTEGER, canonical
-from monoize.agent.entry import Entry, first_prev, head_of
-from monoize.agent.signing import SigningKey
-from monoize.agent.transcript import line_of, read_transcript
+from monoize.agent.record import verifier
+from monoize.agent.record.entry import Entry, first_prev, head_of
+from monoize.agent.record.signing import SigningKey
+from monoize.agent.record.transcript import line_of, read_transcript
 
 pytestmark = pytest.mark.soak
 

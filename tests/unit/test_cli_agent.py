@@ -21,8 +21,8 @@ from fakes.agent_calls import settings, tool
 from fakes.behaviours import BEHAVIOURS
 from fakes.gateway import SOURCE
 from fakes.upstream import FakeUpstream
-from monoize.agent.digest import StateDigest
-from monoize.agent.watching import StateSeen
+from monoize.agent.live.watching import StateSeen
+from monoize.agent.machine.digest import StateDigest
 from monoize.cli._agent_view import RunView
 
 TASK = "How is the weather?"

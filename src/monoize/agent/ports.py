@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from monoize.agent.entry import Checkpoint, Entry
 from monoize.agent.manifest import ToolManifest
 from monoize.agent.message import ToolInvocation
+from monoize.agent.record.entry import Checkpoint, Entry
 
 __all__ = ["Journal", "Model", "ModelCall", "ModelReply", "ToolAway", "Toolbox"]
 

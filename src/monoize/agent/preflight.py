@@ -11,10 +11,10 @@ import msgspec
 
 from monoize.agent.canonical_json import NotCanonical, hash_of
 from monoize.agent.contract import FORMAT_VERSION, ExecutionContract, contract_hash
+from monoize.agent.machine.run_state import Terms
 from monoize.agent.manifest import TOOL_NAME, ToolManifest
 from monoize.agent.outcome import AgentOutcome, Failure, FailureCode
 from monoize.agent.profile import GateLevel
-from monoize.agent.run_state import Terms
 
 __all__ = ["CHECKS", "MINIMUM_LOOP_MARGIN", "Facts", "Verdict", "judge"]
 

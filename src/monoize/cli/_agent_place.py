@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from monoize.agent.run_files import RunFiles
-from monoize.agent.runs import RunService
+from monoize.agent.runs.files import RunFiles
+from monoize.agent.runs.service import RunService
 from monoize.agent.tools import tool_file
 from monoize.agent.tools.tool_file import ToolFile
 from monoize.errors import ConfigError, NotFound

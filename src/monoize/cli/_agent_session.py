@@ -6,11 +6,11 @@ import asyncio
 import signal
 import sys
 
-from monoize.agent.child_runs import Waiting
+from monoize.agent.live.watching import Ended
 from monoize.agent.outcome import FailureCode
-from monoize.agent.run_request import RunRequest
-from monoize.agent.runs import RunService, Shown
-from monoize.agent.watching import Ended
+from monoize.agent.runs.child_runs import Waiting
+from monoize.agent.runs.request import RunRequest
+from monoize.agent.runs.service import RunService, Shown
 from monoize.cli._agent_view import RunView
 from monoize.cli._desk import show_json
 from monoize.pipeline.call import NOBODY

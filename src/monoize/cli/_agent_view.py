@@ -12,8 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from monoize.agent.digest import StateDigest
-from monoize.agent.watching import Delta, Ended, Seen, StateSeen, ToolSeen
+from monoize.agent.live.watching import Delta, Ended, Seen, StateSeen, ToolSeen
+from monoize.agent.machine.digest import StateDigest
 
 __all__ = ["RunView", "outcome_style"]
 

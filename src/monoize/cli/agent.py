@@ -11,18 +11,18 @@ from typing import Annotated, Any, Literal
 import msgspec
 from cyclopts import App, Parameter
 
-from monoize.agent.child_runs import Waiting, waiting_calls
-from monoize.agent.export import export_run
-from monoize.agent.folder_journal import RunIsHeld, folder_of
-from monoize.agent.recorded_run import load
-from monoize.agent.recovery import CannotRecover, recovered
-from monoize.agent.replay import replay as replay_run
-from monoize.agent.run_execution import ended_run
-from monoize.agent.run_files import RunFiles
-from monoize.agent.run_making import BUILD
-from monoize.agent.run_request import RunRequest
-from monoize.agent.runs import Shown
-from monoize.agent.verifier import verify as verify_run
+from monoize.agent.record.export import export_run
+from monoize.agent.record.folder_journal import RunIsHeld, folder_of
+from monoize.agent.record.recorded_run import load
+from monoize.agent.record.recovery import CannotRecover, recovered
+from monoize.agent.record.replay import replay as replay_run
+from monoize.agent.record.verifier import verify as verify_run
+from monoize.agent.runs.child_runs import Waiting, waiting_calls
+from monoize.agent.runs.execution import ended_run
+from monoize.agent.runs.files import RunFiles
+from monoize.agent.runs.making import BUILD
+from monoize.agent.runs.request import RunRequest
+from monoize.agent.runs.service import Shown
 from monoize.cli._agent_place import FILE, found_run, open_service, run_files, tool_sources
 from monoize.cli._agent_session import chosen, concluded, printable, until_settled, watched
 from monoize.cli._desk import AsJson, moment_text, show, show_json

@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING, Any, assert_never
 import msgspec
 
 from monoize import wirejson
-from monoize.agent.run_request import read_request
-from monoize.agent.watching import Delta, Ended, Seen, StateSeen, ToolSeen
+from monoize.agent.live.watching import Delta, Ended, Seen, StateSeen, ToolSeen
+from monoize.agent.runs.request import read_request
 from monoize.errors import InvalidRequest, NotFound
 from monoize.pipeline.call import Answer, Body
 from monoize.server.agents import Agents
@@ -22,7 +22,7 @@ from monoize.store.agent_runs import RunFilter
 from monoize.store.paging import LARGEST_PAGE
 
 if TYPE_CHECKING:
-    from monoize.agent.runs import RunService, Shown
+    from monoize.agent.runs.service import RunService, Shown
 
 __all__ = [
     "begin",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from monoize.agent.runs import RunService
+    from monoize.agent.runs.service import RunService
 
 __all__ = ["Agents"]
 
@@ -35,7 +35,7 @@ class Agents:
     async def service(self) -> RunService:
         async with self._opening:
             if self._service is None:
-                await asyncio.to_thread(importlib.import_module, "monoize.agent.runs")
+                await asyncio.to_thread(importlib.import_module, "monoize.agent.runs.service")
                 self._service = self._make()
                 await self._service.start()
             return self._service

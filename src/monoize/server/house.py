@@ -41,7 +41,7 @@ from monoize.upstream.engine_client import EngineClient
 from monoize.upstream.models import ProviderModels
 
 if TYPE_CHECKING:
-    from monoize.agent.runs import RunService
+    from monoize.agent.runs.service import RunService
 
 __all__ = ["House"]
 
@@ -193,8 +193,8 @@ class House:
         folder = self._settings.settings.agent.folder
 
         def make() -> RunService:
-            from monoize.agent.run_execution import Surroundings  # noqa: PLC0415 - see Agents
-            from monoize.agent.runs import RunService  # noqa: PLC0415
+            from monoize.agent.runs.execution import Surroundings  # noqa: PLC0415 - see Agents
+            from monoize.agent.runs.service import RunService  # noqa: PLC0415
 
             around = Surroundings(
                 settings=lambda: self.state.settings.settings.agent,

@@ -68,7 +68,7 @@ def checked(settings: Settings, file: Path) -> Settings:
     """What can be wrong with a file beyond its form."""
     tools = settings.settings.agent.tools
     if tools:
-        from monoize.agent.configured_tools import check_tools  # noqa: PLC0415 - only where there are tools
+        from monoize.agent.runs.configured_tools import check_tools  # noqa: PLC0415 - only where there are tools
 
         try:
             check_tools(tools)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fakes.agent_replies import PROFILES, Said, model_of, reply, text_syntax
+from monoize.agent.boundary.protocol_adapter import ADAPTER_VERSION, adapt
+from monoize.agent.boundary.strict_json import MAX_BYTES
 from monoize.agent.profile import profile
-from monoize.agent.protocol_adapter import ADAPTER_VERSION, adapt
-from monoize.agent.strict_json import MAX_BYTES
 from monoize.urp import Reasoning, ToolCall
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "open"

@@ -12,10 +12,10 @@ from monoize.agent.canonical_json import canonical
 from monoize.agent.contract import ExecutionContract, contract_hash
 from monoize.agent.factory import OVERRIDABLE, ContractRequest, resolve
 from monoize.agent.intent import ORDERS, intent_of
+from monoize.agent.machine.run_state import Terms
 from monoize.agent.manifest import ToolManifest, ToolSpec
 from monoize.agent.preflight import Facts, judge
 from monoize.agent.profile import GateLevel, Profile, profiles
-from monoize.agent.run_state import Terms
 from monoize.errors import InvalidRequest
 from monoize.reframer.constraints import (
     Constraints,

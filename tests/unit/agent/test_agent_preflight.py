@@ -10,11 +10,11 @@ import pytest
 from fakes.agent_runs import MANIFEST, contract
 from monoize.agent.canonical_json import canonical, hash_of
 from monoize.agent.contract import ContextBudget, ToolOutputBudget, sealed
+from monoize.agent.machine.run_state import Terms
 from monoize.agent.manifest import ToolManifest, ToolSpec
 from monoize.agent.outcome import AgentOutcome, FailureCode
 from monoize.agent.preflight import CHECKS, Facts, Verdict, judge
 from monoize.agent.profile import GateLevel, Profile
-from monoize.agent.run_state import Terms
 
 PROFILE = Profile(
     id="native_openai",

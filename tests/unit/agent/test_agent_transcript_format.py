@@ -14,19 +14,19 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from fakes.agent_runs import KEY, contract, entries
-from monoize.agent import formats, verifier
 from monoize.agent.canonical_json import canonical, sha256
 from monoize.agent.contract import contract_hash
-from monoize.agent.entry import Checkpoint, Entry, first_prev, head_of, signed_text
-from monoize.agent.formats import (
+from monoize.agent.machine.states import TRANSITIONS
+from monoize.agent.record import formats, verifier
+from monoize.agent.record.entry import Checkpoint, Entry, first_prev, head_of, signed_text
+from monoize.agent.record.formats import (
     CONTRACT_UPGRADES,
     UnknownFormat,
     UnreadableContract,
     read_contract,
 )
-from monoize.agent.signing import SigningKey, UnusableKey
-from monoize.agent.states import TRANSITIONS
-from monoize.agent.transcript import (
+from monoize.agent.record.signing import SigningKey, UnusableKey
+from monoize.agent.record.transcript import (
     MAX_LINE_BYTES,
     BadTranscript,
     TranscriptReader,

@@ -17,13 +17,13 @@ import pytest
 from fakes.agent_runs import KEY, write_run
 from fakes.agent_scenarios import SCENARIOS
 from fakes.agent_steps import Run
-from monoize.agent import export, verifier
 from monoize.agent.canonical_json import EMPTY_HASH
 from monoize.agent.contract import contract_hash
-from monoize.agent.export import ExportTooLarge, export_bytes
-from monoize.agent.folder_journal import RunFolder
-from monoize.agent.signing import SigningKey
-from monoize.agent.transcript import line_of, read_transcript
+from monoize.agent.record import export, verifier
+from monoize.agent.record.export import ExportTooLarge, export_bytes
+from monoize.agent.record.folder_journal import RunFolder
+from monoize.agent.record.signing import SigningKey
+from monoize.agent.record.transcript import line_of, read_transcript
 
 KEYS = ["--public-key", KEY.public_key]
 

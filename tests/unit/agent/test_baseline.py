@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from fakes.agent_world import MODEL, TOOLS
+from monoize.agent.boundary.protocol_adapter import ADAPTER_VERSION
 from monoize.agent.factory import ContractRequest, resolve
 from monoize.agent.profile import profiles
-from monoize.agent.protocol_adapter import ADAPTER_VERSION
 from monoize.telemetry.agent_runs import EndedRun
 
 ROOT = Path(__file__).parents[3]

@@ -17,11 +17,11 @@ from fakes.agent_steps import (
     terms,
     whole,
 )
-from monoize.agent.commit import PREDICATES
-from monoize.agent.effects import Infer
-from monoize.agent.events import Event
+from monoize.agent.machine.commit import PREDICATES
+from monoize.agent.machine.effects import Infer
+from monoize.agent.machine.events import Event
+from monoize.agent.machine.states import State
 from monoize.agent.outcome import COMPLETED, AgentOutcome
-from monoize.agent.states import State
 
 ROUND = (calls(call()), returned())  # one good round of a tool
 SMALL = {"context_window": 16, "reserved_system": 0, "reserved_synthesis": 1}  # full at once

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from monoize.agent.configured_tools import check_tools, chosen_tools, opened_tools
 from monoize.agent.ports import ToolAway
+from monoize.agent.runs.configured_tools import check_tools, chosen_tools, opened_tools
 from monoize.errors import ConfigError, InvalidRequest
 
 ECHO = {"commands": [{"name": "echo", "argv": ["/bin/cat"]}]}

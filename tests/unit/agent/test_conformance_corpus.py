@@ -25,17 +25,17 @@ from fakes.agent_world import (
     world,
 )
 from fakes.scenarios import Tokens
+from monoize.agent.boundary.protocol_adapter import ADAPTER_VERSION
 from monoize.agent.canonical_json import sha256
 from monoize.agent.contract import ContextBudget, ToolOutputBudget
 from monoize.agent.factory import ContractRequest, resolve
+from monoize.agent.live.watching import Delta
+from monoize.agent.machine.run_state import RunState
+from monoize.agent.machine.states import State
 from monoize.agent.outcome import AgentOutcome, FailureCode
 from monoize.agent.profile import GateLevel, profiles
-from monoize.agent.protocol_adapter import ADAPTER_VERSION
-from monoize.agent.replay import replay
-from monoize.agent.run_state import RunState
-from monoize.agent.states import State
-from monoize.agent.transcript import check_chain
-from monoize.agent.watching import Delta
+from monoize.agent.record.replay import replay
+from monoize.agent.record.transcript import check_chain
 
 PROFILES = sorted(profiles())
 LONG = "Zürich 東京 🌏 " * 400

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fakes.agent_replies import PROFILES, Said, reply, text_syntax
-from monoize.agent.gate import (
+from monoize.agent.boundary.gate import (
     CallComplete,
     CallStarted,
     ReasoningReleased,
@@ -15,11 +15,11 @@ from monoize.agent.gate import (
     TextReleased,
     Violated,
 )
+from monoize.agent.boundary.protocol_adapter import adapt
+from monoize.agent.boundary.strict_json import MAX_BYTES
 from monoize.agent.manifest import ToolManifest, ToolSpec
 from monoize.agent.outcome import FailureCode
 from monoize.agent.profile import profile
-from monoize.agent.protocol_adapter import adapt
-from monoize.agent.strict_json import MAX_BYTES
 
 TOOLS = ToolManifest(
     tools=(
@@ -242,7 +242,7 @@ def test_a_bare_call_of_a_reply_that_was_cut_off_is_none(name):
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_reply_without_end_is_stopped(streamed, monkeypatch):
-    monkeypatch.setattr("monoize.agent.gate.MAX_REPLY_BYTES", 1000)
+    monkeypatch.setattr("monoize.agent.boundary.gate.MAX_REPLY_BYTES", 1000)
     name = "native_chat_completion"
     gate = StreamGate(TOOLS, profile(name), expects="call", gated=True, streamed=streamed)
     pieces = [piece for _ in range(50) for piece in gate.feed(b": keep-alive\n\n" * 5)]

@@ -8,8 +8,8 @@ import jsonschema_rs
 import llguidance
 import pytest
 
-from monoize.agent.decoding_schema import call_schema
-from monoize.agent.grammar import (
+from monoize.agent.boundary.decoding_schema import call_schema
+from monoize.agent.boundary.grammar import (
     COMPILER_VERSION,
     DECODER_GRAMMARS,
     MAX_GRAMMAR_BYTES,
@@ -19,9 +19,9 @@ from monoize.agent.grammar import (
     schema_refusals,
     verifier_grammar,
 )
+from monoize.agent.boundary.strict_json import MAX_DEPTH
 from monoize.agent.manifest import ToolManifest, ToolSpec
 from monoize.agent.profile import profile
-from monoize.agent.strict_json import MAX_DEPTH
 
 BYTES = llguidance.LLTokenizer("byte")
 WEATHER = {

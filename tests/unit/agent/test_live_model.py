@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from monoize.account import KeyPolicy
-from monoize.agent.live_model import LiveModel, usual_profile
 from monoize.agent.ports import ModelCall
+from monoize.agent.runs.live_model import LiveModel, usual_profile
 from monoize.clock import RandomIds, SystemClock, SystemDice
 from monoize.errors import ModelNotFound, NotFound, Unauthorized
 from monoize.limits.memory import MemoryLimiter

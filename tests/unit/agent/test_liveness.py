@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from monoize.agent.durable import system_url
-from monoize.agent.liveness import Liveness, place_of
+from monoize.agent.runs.durable import system_url
+from monoize.agent.runs.liveness import Liveness, place_of
 from monoize.store.recovery import this_host
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from monoize.agent.grammar import DECODER_GRAMMARS
+from monoize.agent.boundary.grammar import DECODER_GRAMMARS
 from monoize.agent.profile import GateLevel, profile, profiles
 from monoize.protocol import protocol_ids
 

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from fakes.agent_replies import PROFILES, Said, reply, text_syntax
+from monoize.agent.boundary.grammar import decoder_grammar, mask_digest
+from monoize.agent.boundary.local_syntax import read, written
+from monoize.agent.boundary.prompt import SUMMARY_PROFILE, summary_request, wire_request
+from monoize.agent.boundary.protocol_adapter import adapt
 from monoize.agent.contract import ExecutionContract, sealed
-from monoize.agent.effects import Infer, Summarize
-from monoize.agent.grammar import decoder_grammar, mask_digest
-from monoize.agent.local_syntax import read, written
+from monoize.agent.machine.effects import Infer, Summarize
+from monoize.agent.machine.run_state import Terms
 from monoize.agent.manifest import ToolManifest, ToolSpec
 from monoize.agent.message import AgentMessage, ToolInvocation
 from monoize.agent.profile import profile
-from monoize.agent.prompt import SUMMARY_PROFILE, summary_request, wire_request
-from monoize.agent.protocol_adapter import adapt
-from monoize.agent.run_state import Terms
 from monoize.protocol import protocol
 
 TOOLS = ToolManifest(

@@ -11,16 +11,16 @@ import pytest
 from fakes.agent_world import SIGNER as KEY
 from fakes.agent_world import LoopClock, World, answer, call, world
 from monoize.agent.canonical_json import EMPTY_HASH
-from monoize.agent.export import export_bytes
-from monoize.agent.folder_journal import FolderJournal
+from monoize.agent.live.runtime import Runtime
+from monoize.agent.live.terms_note import UnreadableTerms, terms_from, terms_json
+from monoize.agent.machine.run_state import Recalled, RunState, Terms
 from monoize.agent.message import AgentMessage, ToolInvocation
 from monoize.agent.profile import profiles
-from monoize.agent.recorded_run import PayloadMissing, load
-from monoize.agent.recovery import recovered
-from monoize.agent.replay import replay
-from monoize.agent.run_state import Recalled, RunState, Terms
-from monoize.agent.runtime import Runtime
-from monoize.agent.terms_note import UnreadableTerms, terms_from, terms_json
+from monoize.agent.record.export import export_bytes
+from monoize.agent.record.folder_journal import FolderJournal
+from monoize.agent.record.recorded_run import PayloadMissing, load
+from monoize.agent.record.recovery import recovered
+from monoize.agent.record.replay import replay
 from monoize.urp import Message, Reasoning, Role, Seal, Text, ToolCall
 from monoize.wirejson import dumps, loads
 

@@ -18,12 +18,12 @@ from fakes.agent_steps import (
     terms,
     whole,
 )
-from monoize.agent.commit import PREDICATES, Predicate
 from monoize.agent.contract import ToolOutputBudget, contract_hash, sealed
-from monoize.agent.events import Event
+from monoize.agent.machine.commit import PREDICATES, Predicate
+from monoize.agent.machine.events import Event
+from monoize.agent.machine.reducer import IllegalEvent
+from monoize.agent.machine.run_state import Terms
 from monoize.agent.outcome import AgentOutcome, FailureCode
-from monoize.agent.reducer import IllegalEvent
-from monoize.agent.run_state import Terms
 
 
 def _ends(scenario: Scenario, predicates: tuple[Predicate, ...] = PREDICATES) -> object:

@@ -23,16 +23,16 @@ from fakes.agent_steps import (
     terms,
     whole,
 )
-from monoize.agent.adapted import Spent
-from monoize.agent.calls import call_hash
-from monoize.agent.effects import Infer
-from monoize.agent.events import Event, Proceed, Summarized, ToolReturned
+from monoize.agent.boundary.adapted import Spent
+from monoize.agent.machine.calls import call_hash
+from monoize.agent.machine.effects import Infer
+from monoize.agent.machine.events import Event, Proceed, Summarized, ToolReturned
+from monoize.agent.machine.reducer import IllegalEvent, step
+from monoize.agent.machine.run_state import Recalled
+from monoize.agent.machine.states import State
 from monoize.agent.message import AgentMessage
 from monoize.agent.outcome import AgentOutcome as Out
 from monoize.agent.outcome import FailureCode as Code
-from monoize.agent.reducer import IllegalEvent, step
-from monoize.agent.run_state import Recalled
-from monoize.agent.states import State
 
 START = prechecked()
 SMALL = {"context_window": 16, "reserved_system": 0, "reserved_synthesis": 1}

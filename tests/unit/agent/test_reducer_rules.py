@@ -20,11 +20,11 @@ from fakes.agent_steps import (
     terms,
     whole,
 )
-from monoize.agent.effects import CallTool
-from monoize.agent.events import Event
+from monoize.agent.machine.effects import CallTool
+from monoize.agent.machine.events import Event
+from monoize.agent.machine.states import State
 from monoize.agent.outcome import AgentOutcome as Out
 from monoize.agent.outcome import FailureCode as Code
-from monoize.agent.states import State
 
 START = prechecked()
 SMALL = {"context_window": 16, "reserved_system": 0, "reserved_synthesis": 1}

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from monoize.agent import verifier
-from monoize.agent.states import TRANSITIONS, State, diagram
+from monoize.agent.machine.states import TRANSITIONS, State, diagram
+from monoize.agent.record import verifier
 
 
 @pytest.mark.spec("S5-5", "D35")

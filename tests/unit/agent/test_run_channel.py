@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from monoize.agent.digest import StateDigest
-from monoize.agent.run_channel import RunChannel
-from monoize.agent.watching import Delta, Ended, StateSeen
+from monoize.agent.live.watching import Delta, Ended, StateSeen
+from monoize.agent.machine.digest import StateDigest
+from monoize.agent.runs.channel import RunChannel
 
 
 def digest(seq: int) -> StateDigest:

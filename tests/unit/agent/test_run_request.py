@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from monoize.agent.contract import ContextBudget, ExecutionContract, ToolOutputBudget
-from monoize.agent.run_request import check_ceilings, framed, read_request, within_ceilings
+from monoize.agent.runs.request import check_ceilings, framed, read_request, within_ceilings
 from monoize.errors import InvalidRequest
 from monoize.reframer import tag_table
 from monoize.settings import AgentCeilings

@@ -20,19 +20,19 @@ from fakes.agent_world import (
     world,
 )
 from monoize.agent.contract import ToolOutputBudget
-from monoize.agent.effects import Finish, Infer
-from monoize.agent.endings import defect_event
-from monoize.agent.events import Prechecked
-from monoize.agent.inferring import understood
+from monoize.agent.live.endings import defect_event
+from monoize.agent.live.inferring import understood
+from monoize.agent.live.watching import Delta, Ended, StateSeen, ToolSeen
+from monoize.agent.machine.effects import Finish, Infer
+from monoize.agent.machine.events import Prechecked
+from monoize.agent.machine.reducer import advance, begin
+from monoize.agent.machine.run_state import Recalled, RunState
+from monoize.agent.machine.states import State
 from monoize.agent.outcome import AgentOutcome, FailureCode
 from monoize.agent.ports import ToolAway
 from monoize.agent.profile import profiles
-from monoize.agent.reducer import advance, begin
-from monoize.agent.replay import replay
-from monoize.agent.run_state import Recalled, RunState
-from monoize.agent.signing import CHECKPOINT_EVERY
-from monoize.agent.states import State
-from monoize.agent.watching import Delta, Ended, StateSeen, ToolSeen
+from monoize.agent.record.replay import replay
+from monoize.agent.record.signing import CHECKPOINT_EVERY
 from monoize.errors import InvalidRequest, RateLimited, UpstreamExhausted, UpstreamRefused
 
 CHAT = "native_chat_completion"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from monoize.agent.strict_json import (
+from monoize.agent.boundary.strict_json import (
     MAX_BYTES,
     MAX_DEPTH,
     NotStrict,

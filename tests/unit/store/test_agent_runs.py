@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from sqlalchemy import insert
 
-from monoize.agent.run_book import DatabaseBook, FolderBook, RunBook
-from monoize.agent.run_files import RunFiles, Summary
+from monoize.agent.runs.book import DatabaseBook, FolderBook, RunBook
+from monoize.agent.runs.files import RunFiles, Summary
 from monoize.errors import InvalidRequest
 from monoize.store.agent_runs import RunFilter, RunRow
 from monoize.store.tables import agent_runs

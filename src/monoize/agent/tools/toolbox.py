@@ -10,11 +10,11 @@ from typing import Any, assert_never
 from typing_extensions import override
 
 from monoize.agent.canonical_json import NotCanonical, hash_of
+from monoize.agent.machine.schema import compile_problem
 from monoize.agent.manifest import TOOL_NAME, ToolManifest, ToolSpec
 from monoize.agent.message import ToolInvocation
 from monoize.agent.outcome import FailureCode
 from monoize.agent.ports import ToolAway, Toolbox
-from monoize.agent.schema import compile_problem
 from monoize.agent.tools._capture import Capture
 from monoize.agent.tools.source import (
     MOST_BYTES,

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from monoize.agent.contract import ExecutionContract
-from monoize.agent.digest import StateDigest
+from monoize.agent.machine.digest import StateDigest
 from monoize.agent.outcome import AgentOutcome
-from monoize.agent.run_request import RunRequest
+from monoize.agent.runs.request import RunRequest
 from monoize.store.agent_runs import RunFilter, RunRow
 from monoize.telemetry.agent_runs import Figures
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from monoize.agent.machine.schema import value_problem
 from monoize.agent.message import ToolInvocation
 from monoize.agent.ports import ToolAway
-from monoize.agent.schema import value_problem
 from monoize.agent.tools import PythonFunctions, Tools, tool
 from monoize.agent.tools._child import Limits
 from monoize.agent.tools.source import MOST_BYTES

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from monoize.agent.machine.schema import value_problem
 from monoize.agent.message import ToolInvocation
 from monoize.agent.ports import ToolAway
-from monoize.agent.schema import value_problem
 from monoize.agent.tools._child import Program
 from monoize.agent.tools.mcp_server import http_server, stdio_server
 from monoize.agent.tools.mcp_tool import McpTool

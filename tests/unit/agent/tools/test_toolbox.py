@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from monoize.agent.machine.observe import read_envelope
 from monoize.agent.manifest import ToolSpec
 from monoize.agent.message import ToolInvocation
-from monoize.agent.observe import read_envelope
 from monoize.agent.outcome import FailureCode
 from monoize.agent.ports import ToolAway
 from monoize.agent.tools import Failed, Returned, SourceAway, Tools, ToolSource

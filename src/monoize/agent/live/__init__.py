@@ -1,0 +1,1 @@
+"""The runtime: it does what the state machine wants done, and tells it what happened."""

@@ -1,0 +1,1 @@
+"""The state machine of a run: values in, values out."""

@@ -1,0 +1,1 @@
+"""Runs as a service: made, scheduled, followed, kept."""
