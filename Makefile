@@ -47,12 +47,12 @@ soak: $(VENV)/.dev  ## the tests that count, with their full counts (make test r
 check: $(VENV)/.dev lint types imports test  ## everything that must hold before a change lands
 
 fmt: $(VENV)/.dev  ## format the code
-	@$(BIN)/ruff format src tests
-	@$(BIN)/ruff check --fix -q src tests || true
+	@$(BIN)/ruff format src tests bench examples
+	@$(BIN)/ruff check --fix -q src tests bench examples || true
 
 lint: $(VENV)/.dev  ## format and lint, without changing anything
-	@$(BIN)/ruff format --check -q src tests
-	@$(BIN)/ruff check -q src tests
+	@$(BIN)/ruff format --check -q src tests bench examples
+	@$(BIN)/ruff check -q src tests bench examples
 
 types: $(VENV)/.dev  ## strict types
 	@$(BIN)/mypy

@@ -271,7 +271,8 @@ media_usage = Table(
 agent_runs = Table(
     "agent_runs",
     METADATA,
-    Column("run_id", _Id, primary_key=True),  # begins with its moment: sorted by it is sorted by age
+    # Begins with its moment: sorted by it is sorted by age.
+    Column("run_id", _Id, primary_key=True),
     Column("owner", _Name, nullable=False),  # user:…, key:… or nobody
     Column("model", _Name, nullable=False),
     Column("profile", String(64), nullable=False),
