@@ -54,12 +54,6 @@ class ScriptedServer:
             self.at_once -= 1
             writer.transport.abort() if self._tls else writer.close()
 
-    async def all_left(self) -> None:
-        """Until no connection is open any more."""
-        async with asyncio.timeout(10):
-            while self.at_once:
-                await asyncio.sleep(0.001)
-
 
 async def one_request(reader) -> tuple[bytes, bytes]:
     """Its head and its body."""

@@ -50,7 +50,11 @@ class AiohttpClient(UpstreamClient):
                 return _Reply(await self._sent(call), call.idle_seconds)
         except TimeoutError:
             raise UpstreamTimeout("the provider did not answer in time") from None
-        except (aiohttp.ClientError, OSError) as error:
+        except (
+            aiohttp.ClientError,
+            OSError,
+            ValueError,
+        ) as error:  # a header or name that cannot be
             raise UpstreamFailed(f"the provider could not be reached: {reason(error)}") from None
 
     async def _sent(self, call: UpstreamCall) -> aiohttp.ClientResponse:

@@ -15,7 +15,7 @@ class Named(UpstreamClient):
 
     async def send(self, call):
         self.calls.append(call)
-        return None
+        return
 
     async def aclose(self):
         self.is_closed = True
