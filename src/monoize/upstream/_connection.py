@@ -89,9 +89,10 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        """The exchange has ended on both sides, and nothing else has come or is still going out."""
+        """The exchange has ended on both sides, and nothing else has come, waits or is still going out."""
         return (
             self._is_reusable
+            and not self._is_paused
             and self.is_open
             and self._transport is not None
             and not self._transport.get_write_buffer_size()
@@ -250,11 +251,7 @@ class Connection(asyncio.Protocol):
         if _LEAST_STATUS <= status < _FIRST_FINAL_STATUS:  # the reply itself is still to come
             self._fields.clear()
             return
-        if status < _LEAST_STATUS or (
-            self._unheard
-            > _HEAD_BYTES  # with what came of the body; only then it is worth counting
-            and sum(len(name) + len(value) for name, value in self._fields) > _HEAD_BYTES
-        ):
+        if status < _LEAST_STATUS or self._is_head_too_large():
             raise Broken("malformed reply")
         self.status = status
         self.headers = {
@@ -266,6 +263,12 @@ class Connection(asyncio.Protocol):
             raise Broken("malformed reply")
         self._is_framed = coding is not None or "content-length" in self.headers
         self._has_head = True
+
+    def _is_head_too_large(self) -> bool:
+        """What came at once may hold some of the body too: only when it is much are the fields counted."""
+        return self._unheard > _HEAD_BYTES and (
+            sum(len(name) + len(value) for name, value in self._fields) > _HEAD_BYTES
+        )
 
     def on_body(self, data: bytes) -> None:
         self._chunks.append(data)

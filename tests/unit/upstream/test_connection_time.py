@@ -148,6 +148,16 @@ async def test_a_body_that_nobody_takes_pauses_the_line_and_taking_it_goes_on():
     assert not line.is_paused
 
 
+async def test_a_connection_that_was_paused_over_its_unread_end_is_not_kept():
+    loop = TurnedLoop()
+    pool = Pool(10, Dialer(10), loop)
+    connection = connected(loop)
+    connection.begin()
+    connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 300000\r\n\r\n" + b"x" * 300_000)
+    pool.give_back(connection)
+    assert connection.is_lost, "nobody would ever hear from it again"
+
+
 async def test_an_idle_connection_is_closed_after_a_while():
     loop = TurnedLoop()
     pool = Pool(10, Dialer(10), loop)
