@@ -347,6 +347,36 @@ async def test_a_body_that_is_read_while_it_is_sent_arrives(client, sized):
     assert headers.get("transfer-encoding") == (None if sized else "chunked")
 
 
+async def test_a_server_that_takes_nothing_holds_the_body_up(client):
+    """Backpressure: what the server does not take is not read yet."""
+    given, total = 0, 64 * 1024**2
+    reading = asyncio.Event()
+
+    async def chunks():
+        nonlocal given
+        while given < total:
+            given += 65536
+            yield b"x" * 65536
+
+    async def slow(reader, writer):
+        await reading.wait()
+        assert len((await one_request(reader))[1]) == total
+        writer.write(OK)
+        await writer.drain()
+
+    async with ScriptedServer(slow) as server:
+        sending = asyncio.ensure_future(
+            read(client, call(server, body=Streamed(chunks=chunks, size=total)))
+        )
+        before = -1
+        while given != before or not given:
+            before = given
+            await asyncio.sleep(0.1)
+        assert given < total // 2, "the kernel's buffers, and a little of ours"
+        reading.set()
+        assert await sending == b"ok"
+
+
 async def test_a_body_that_cannot_be_read_to_its_end_is_a_failure(client):
     async def chunks():
         yield b"abc"
