@@ -10,7 +10,7 @@ import pytest
 
 from fakes.management import FILE_USER, Api
 
-OPEN = {"/openapi.json", "/docs", "/", "/healthz", "/readyz"}
+OPEN = {"/openapi.json", "/docs", "/", "/healthz", "/readyz", "/v1/health", "/v1/schemas/{name}"}
 # What a user's key may touch; everything else that begins with /api is for admins, whatever its document says.
 FOR_USERS = re.compile(
     r"GET /api/(me|users/\{user_id\}|health/channels|transforms|prices/\{model\}|usage|logs.*)"

@@ -1,7 +1,7 @@
 """CVE-2026-30623: nobody who calls can name a program to run (there, an MCP server's stdio command).
 
-Monoize has no MCP servers yet. When they come, a command may stand in the operator's file only, and the first test here
-has to be taught about it.
+Tools of agent runs are programs and MCP servers, and they stand in the operator's file only: callers name the sources that
+are configured there, and nothing that they send is ever run.
 """
 
 from __future__ import annotations
@@ -38,8 +38,14 @@ CALLS |= {
     "unsafe_load",
     "full_load",
 }
-# Who may: pip, for an operator who types `monoize engines fetch`; and libc's malloc_trim.
-ALLOWED = {"cli/_pip.py": {"subprocess"}, "engines/_moonshine_model.py": {"ctypes"}}
+# Who may: pip, for an operator who types `monoize engines fetch`; libc's malloc_trim; and the tools of agent runs.
+ALLOWED = {
+    "cli/_pip.py": {"subprocess"},
+    "engines/_moonshine_model.py": {"ctypes"},
+    "agent/tools/_child.py": {"subprocess"},
+    "agent/tools/_keeper.py": {"ctypes", "fork", "execvpe"},
+}
+HARMLESS = {"speculative_exec"}  # a field of a contract: tools may start while the reply still comes
 
 
 def properties(node: Any) -> Iterator[str]:
@@ -66,7 +72,25 @@ async def test_cve_2026_30623_no_field_of_the_config_or_the_api_names_a_program(
     names = {*properties(schema()), *properties(document), *parameters(document)}
     assert {"base_url", "transforms", "engine"} <= names  # both documents are looked at
     assert RUNS.search("stdio_command")
-    assert sorted(name for name in names if RUNS.search(name)) == []
+    assert sorted(name for name in names if RUNS.search(name)) == sorted(HARMLESS)
+
+
+@pytest.mark.spec("CVE-2026-30623")
+@pytest.mark.parametrize(
+    "tools",
+    [
+        [{"commands": [{"name": "x", "argv": ["sh", "-c", "id"]}]}],
+        {"mcp": [{"name": "x", "command": ["sh", "-c", "id"]}]},
+        ["sh -c id"],
+        ["../../etc/tools.yaml"],
+        [{"python": [{"file": "/tmp/evil.py"}]}],
+    ],
+)
+async def test_cve_2026_30623_a_run_has_no_tools_but_configured_ones(api, tools):
+    asked = {"task": "do it", "model": "gpt-4o", "tools": tools}
+    refused = await api.call("POST", "/v1/agent/runs", asked)
+    assert refused.status == 400, refused.raw
+    assert "tools" in refused.raw.decode()
 
 
 @pytest.mark.spec("CVE-2026-30623")

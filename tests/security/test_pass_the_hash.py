@@ -77,8 +77,10 @@ async def test_ghsa_69x8_no_answer_and_no_log_holds_a_hash_or_a_secret(api, capl
             target = target.replace(f"{{{name}}}", value)
         for key in (ADMIN, made["key"]):
             answer = await api.call("GET", target, key=key)
-            seen += answer.raw.decode("utf-8", "replace") + str(answer.headers)
-    assert '"digest"' not in seen
+            text = answer.raw.decode("utf-8", "replace") + str(answer.headers)
+            # The digest of an agent run is no key's: under /v1, and in the document, it is an honest word.
+            assert not path.startswith("/api/") or '"digest"' not in text
+            seen += text
     for target in (f"/api/keys/{made['id']}", "/api/keys/none", "/api/users/none"):
         for method, body in (("PATCH", {"digest": "00"}), ("DELETE", None)):
             seen += (await api.call(method, target, body)).raw.decode()
