@@ -39,7 +39,7 @@ run: $(VENV)/.run  ## set up and start the gateway on 127.0.0.1:8080
 	@$(BIN)/monoize serve
 
 test: $(VENV)/.dev  ## set up and run the tests
-	@$(BIN)/python -m pytest -n 2 -q
+	@$(BIN)/python -m pytest -n 3 --dist worksteal -q
 
 soak: $(VENV)/.dev  ## the tests that count, with their full counts (make test runs a part of each)
 	@MONOIZE_SOAK=1 $(BIN)/python -m pytest -n 2 -q -m soak

@@ -30,7 +30,7 @@ from monoize.agent.record.folder_journal import (
 )
 from monoize.agent.record.transcript import BadTranscript, check_chain, read_transcript
 
-KILLS = 200 if os.environ.get("MONOIZE_SOAK") == "1" else 20
+KILLS = 200 if os.environ.get("MONOIZE_SOAK") == "1" else 10
 TESTS = Path(__file__).parents[1]
 RUN = "run_1"
 

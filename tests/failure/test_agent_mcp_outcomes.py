@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -37,7 +38,12 @@ DONE = answer("Done.")
 Open = Callable[..., Tools]
 
 
-@pytest.fixture(params=[True, False], ids=["stream", "unary"])
+SOAK = os.environ.get("MONOIZE_SOAK") == "1"
+pytestmark = pytest.mark.soak  # unary replies too, with `make soak`
+WAYS = {"stream": True, "unary": False} if SOAK else {"stream": True}
+
+
+@pytest.fixture(params=WAYS.values(), ids=WAYS.keys())
 def stream(request: pytest.FixtureRequest) -> bool:
     return request.param
 

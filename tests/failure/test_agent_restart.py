@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -20,7 +21,9 @@ from fakes.upstream import FakeUpstream
 
 __all__ = ["postgresql"]
 
-DATABASES = ["sqlite:///./data/m.db", None]
+SOAK = os.environ.get("MONOIZE_SOAK") == "1"
+DATABASES = ["sqlite:///./data/m.db", None] if SOAK else ["sqlite:///./data/m.db"]
+pytestmark = pytest.mark.soak  # without a database too, with `make soak`
 TASK = "How is the weather?"
 
 

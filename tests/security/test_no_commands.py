@@ -45,7 +45,9 @@ ALLOWED = {
     "agent/tools/_child.py": {"subprocess"},
     "agent/tools/_keeper.py": {"ctypes", "fork", "execvpe"},
 }
-HARMLESS = {"speculative_exec"}  # a field of a contract: tools may start while the reply still comes
+HARMLESS = {
+    "speculative_exec"
+}  # a field of a contract: tools may start while the reply still comes
 
 
 def properties(node: Any) -> Iterator[str]:

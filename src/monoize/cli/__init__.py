@@ -8,7 +8,6 @@ import sys
 from cyclopts import App
 
 from monoize import __version__
-from monoize.cli import config, serve, transforms, translate
 
 __all__ = ["main"]
 
@@ -17,13 +16,21 @@ app = App(
     help="Every model protocol as one: a gateway between OpenAI, Anthropic, Google and xAI.",
     version=__version__,
 )
-app.command(serve.serve)
-app.command(config.check)
-app.command(config.app)
-app.command(translate.translate)
-app.command(transforms.app)
-# By name: the store is imported by the commands that open it.
+# By name: a command's module, and all that it needs, is imported when that command is given.
 for _name, _place, _help in (
+    (
+        "serve",
+        "serve:serve",
+        "Run the gateway until SIGTERM or Ctrl-C; streams that still run are drained.",
+    ),
+    ("check", "config:check", "Validate a config without starting anything."),
+    ("config", "config:app", "The config file: its JSON Schema."),
+    (
+        "translate",
+        "translate:translate",
+        "Show the exact body that a provider would get. Nothing is sent.",
+    ),
+    ("transforms", "transforms:app", "The transforms that rules may use, and a dry run of rules."),
     ("users", "users:app", "Users: who owns keys, their roles and prepaid balances."),
     ("keys", "keys:app", "API keys: made, limited, rotated and revoked. The secret is shown once."),
     ("providers", "providers:app", "Providers: list them, show them, see whether they answer."),

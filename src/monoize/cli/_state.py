@@ -15,7 +15,7 @@ from monoize.routing.health import HealthBoard
 from monoize.server.state import Lasting, State, Stored, build, local_engines
 from monoize.server.worker import Place, settings_for
 from monoize.settings import Settings
-from monoize.upstream.aiohttp_client import AiohttpClient
+from monoize.upstream.clients import Clients
 from monoize.upstream.engine_client import EngineClient
 from monoize.upstream.models import ProviderModels
 
@@ -34,7 +34,7 @@ async def state_of(desk: Desk) -> AsyncIterator[State]:
     settings = settings_in_force(desk)
     work = partial(Stored.read, vault=desk.vault, known=_NEVER_SEEN)
     stored = await desk.read(work) or Stored()
-    client = AiohttpClient(settings.server.limits, settings.server.timeouts)
+    client = Clients(settings.server.limits, settings.server.timeouts)
     local = local_engines({p.engine: p.engine_options for p in settings.providers if p.engine})
     lasting = Lasting(
         clock=desk.clock,

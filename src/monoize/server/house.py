@@ -36,7 +36,7 @@ from monoize.store.journal import Journal, JournalLimits
 from monoize.store.retention import Retention
 from monoize.store.vault import Vault
 from monoize.telemetry import scrub, tracing
-from monoize.upstream.aiohttp_client import AiohttpClient
+from monoize.upstream.clients import Clients
 from monoize.upstream.engine_client import EngineClient
 from monoize.upstream.models import ProviderModels
 
@@ -140,7 +140,7 @@ class House:
 
     async def _made(self) -> Lasting:
         settings, clock, ids = self._settings, SystemClock(), RandomIds()
-        client = AiohttpClient(settings.server.limits, settings.server.timeouts)
+        client = Clients(settings.server.limits, settings.server.timeouts)
         local = local_engines({p.engine: p.engine_options for p in settings.providers if p.engine})
         lasting = Lasting(
             clock=clock,

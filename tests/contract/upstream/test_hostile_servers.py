@@ -12,6 +12,8 @@ from fakes.scripted_server import OK, ScriptedServer, answer, one_request, says
 from fakes.upstream_clients import call, read
 from monoize.errors import UpstreamFailed, UpstreamTimeout
 
+pytestmark = pytest.mark.soak  # on a second loop, with `make soak`
+
 HEAD = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
 NINE = HEAD + b"content-length: 9\r\n\r\n"

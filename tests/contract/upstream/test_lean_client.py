@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import gzip
+import os
 import socket
 from types import SimpleNamespace
 
@@ -25,6 +26,9 @@ from monoize.errors import UpstreamFailed, UpstreamTimeout
 from monoize.settings import LimitSettings, TimeoutSettings
 from monoize.upstream.client import Streamed
 from monoize.upstream.lean_client import LeanClient
+
+SOAK = os.environ.get("MONOIZE_SOAK") == "1"
+pytestmark = pytest.mark.soak  # on a second loop, with `make soak`
 
 
 def made(connections=1024, connect=10.0, tls=None):
@@ -140,7 +144,7 @@ async def test_ten_thousand_calls_and_two_hundred_at_once_leave_nothing():
     place = SimpleNamespace(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
     client = made()
     asked = call(place)
-    for _ in range(10_000):
+    for _ in range(10_000 if SOAK else 500):
         reply = await client.send(asked)
         assert await reply.read(10) == b"ok"
         await reply.close()

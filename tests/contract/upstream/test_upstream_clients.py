@@ -25,6 +25,8 @@ from fakes.upstream_clients import call, read
 from monoize.errors import UpstreamFailed, UpstreamTimeout, UpstreamUnreadable
 from monoize.upstream.client import Streamed, UpstreamCall
 
+pytestmark = pytest.mark.soak  # on a second loop, with `make soak`
+
 HALF = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhal"
 
 
