@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from monoize.errors import ConfigError
 from monoize.settings.accounts import KeySettings
@@ -26,6 +24,7 @@ from monoize.settings.providers import ProviderSettings
 from monoize.settings.section import Section
 from monoize.settings.server import ServerSettings
 from monoize.settings.tuning import TuningSettings
+from monoize.settings.written import text_of, too_deep, values_of
 
 __all__ = ["Settings", "load", "parse", "schema"]
 
@@ -40,44 +39,23 @@ class Settings(Section, frozen=True, kw_only=True):
     settings: TuningSettings = TuningSettings()
 
 
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-
-
-_TOO_DEEP = "{name}: lists and mappings are nested too deeply, or hold themselves"
-
-
 def load(file: Path, environment: Mapping[str, str] | None = None) -> Settings:
-    try:
-        text = file.read_text("utf-8")
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: not UTF-8 text ({error.reason})") from None
-    return parse(text, os.environ if environment is None else environment, str(file))
+    return parse(text_of(file), os.environ if environment is None else environment, str(file))
 
 
 def parse(text: str, environment: Mapping[str, str], name: str = "config") -> Settings:
     """Settings from YAML; a mistake becomes one sentence with its place."""
-    try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(f"{name}{place}: {getattr(error, 'problem', None) or error}") from None
-    except ValueError as error:  # a date that is none
-        raise ConfigError(f"{name}: {error}") from None
-    except RecursionError:
-        raise ConfigError(_TOO_DEEP.format(name=name)) from None
+    raw = values_of(text, environment, name)
     if raw is None:
         raw = {}
     if not isinstance(raw, dict):
         raise ConfigError(f"{name}: must be a mapping of settings")
     try:
-        settings = msgspec.convert(_resolved(raw, environment, "$"), Settings)
+        settings = msgspec.convert(raw, Settings)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{name}: {error}") from None
-    except RecursionError:  # an anchor that holds itself
-        raise ConfigError(_TOO_DEEP.format(name=name)) from None
+    except RecursionError:
+        raise too_deep(name) from None
     _check(settings, name)
     return settings
 
@@ -85,24 +63,6 @@ def parse(text: str, environment: Mapping[str, str], name: str = "config") -> Se
 def schema() -> dict[str, Any]:
     """The JSON Schema of the config file."""
     return msgspec.json.schema(Settings)
-
-
-def _resolved(value: Any, environment: Mapping[str, str], path: str) -> Any:
-    """`${NAME}` and `${NAME:-default}` in any string, from the environment."""
-    if isinstance(value, dict):
-        return {str(k): _resolved(v, environment, f"{path}.{k}") for k, v in value.items()}
-    if isinstance(value, list):
-        return [_resolved(v, environment, f"{path}[{i}]") for i, v in enumerate(value)]
-    if not isinstance(value, str):
-        return value
-
-    def lookup(match: re.Match[str]) -> str:
-        found = environment.get(match[1], match[2])
-        if found is None:
-            raise ConfigError(f"{path}: the environment variable {match[1]} is not set")
-        return found
-
-    return _REFERENCE.sub(lookup, value)
 
 
 def _check(settings: Settings, name: str) -> None:

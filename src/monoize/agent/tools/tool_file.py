@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +12,6 @@ from types import ModuleType
 from typing import Annotated, Any, Literal
 
 import msgspec
-import yaml
 from msgspec import Meta
 
 from monoize.agent.manifest import TOOL_NAME, ToolSpec
@@ -26,13 +24,13 @@ from monoize.agent.tools.toolbox import Tools
 from monoize.agent.tools.workspace import Workspace, WorkspaceSettings
 from monoize.errors import ConfigError
 from monoize.settings.section import Section
+from monoize.settings.written import text_of, too_deep, values_of
 
 __all__ = ["ToolFile", "load", "opened", "parse", "schema"]
 
 _Name = Annotated[str, Meta(pattern=f"^{TOOL_NAME.pattern}$")]
 _Argv = Annotated[tuple[str, ...], Meta(min_length=1)]
 _Scope = Literal["read", "write", "execute"]
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 _BESIDE = "__monoize_tools_file__"
 
@@ -99,51 +97,21 @@ def schema() -> dict[str, Any]:
 
 def load(file: Path, environment: Mapping[str, str] | None = None) -> ToolFile:
     """Raises ConfigError, which names the place of the mistake."""
-    try:
-        text = file.read_text("utf-8")
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: not UTF-8 text ({error.reason})") from None
-    return parse(text, os.environ if environment is None else environment, str(file))
+    return parse(text_of(file), os.environ if environment is None else environment, str(file))
 
 
 def parse(text: str, environment: Mapping[str, str], name: str = "tools") -> ToolFile:
+    raw = values_of(text, environment, name)
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{name}: must be a mapping: python, commands, mcp, workspace")
     try:
-        raw = yaml.safe_load(text)
-        if not isinstance(raw, dict):
-            raise ConfigError(f"{name}: must be a mapping: python, commands, mcp, workspace")
-        made = msgspec.convert(_resolved(raw, environment, "$"), ToolFile)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(f"{name}{place}: {getattr(error, 'problem', None) or error}") from None
-    except RecursionError:
-        raise ConfigError(f"{name}: nested too deeply, or holds itself") from None
-    except ValueError as error:  # msgspec's among them
+        made = msgspec.convert(raw, ToolFile)
+    except msgspec.ValidationError as error:
         raise ConfigError(f"{name}: {error}") from None
+    except RecursionError:
+        raise too_deep(name) from None
     _check(made, name)
     return made
-
-
-def _resolved(value: Any, environment: Mapping[str, str], path: str) -> Any:
-    """`${NAME}` and `${NAME:-default}` in any string, as in the config."""
-    match value:
-        case dict():
-            return {str(k): _resolved(v, environment, f"{path}.{k}") for k, v in value.items()}
-        case list():
-            return [_resolved(v, environment, f"{path}[{i}]") for i, v in enumerate(value)]
-        case str():
-            return _REFERENCE.sub(lambda found: _looked_up(found, environment, path), value)
-        case _:
-            return value
-
-
-def _looked_up(found: re.Match[str], environment: Mapping[str, str], path: str) -> str:
-    value = environment.get(found[1], found[2])
-    if value is None:
-        raise ValueError(f"{path}: the environment variable {found[1]} is not set")
-    return value
 
 
 def _check(made: ToolFile, name: str) -> None:
