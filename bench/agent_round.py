@@ -5,7 +5,7 @@
 
 CPU time and not wall time, since others may use the machine meanwhile. Model and tool give prepared bytes at once, so that next to
 nothing of it is theirs; the journal keeps entries in memory. Shown apart: what of it is the boundary (the request written, the reply
-read by gate and adapter), a watched run (a digest after every event, text through the gate), and the folder journal with its fsync.
+read by gate and adapter), a watched run (a digest after every event, text through the gate), the folder journal with its fsync, and the durable engine that hands out runs.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from monoize.agent.machine.reducer import advance, begin
 from monoize.agent.ports import Journal, Model, ModelReply, Toolbox
 from monoize.agent.profile import profiles
 from monoize.agent.record.folder_journal import FolderJournal
+from monoize.agent.runs.durable import DurableScheduler
+from monoize.agent.runs.liveness import Liveness
 from monoize.clock import SystemClock
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
@@ -164,6 +166,35 @@ async def folder(runs):
     return 1000 * wall / runs / (ROUNDS + 1), 1000 * cpu / runs / (ROUNDS + 1)
 
 
+async def durable(runs):
+    """What DBOS costs a run, whatever its rounds: a run that does nothing, handed out and ended. SQLite, its threads included."""
+    ended = asyncio.Event()
+    left = set()
+
+    async def execute(run_id):
+        left.discard(run_id)
+        if not left:
+            ended.set()
+
+    with tempfile.TemporaryDirectory() as root:
+        liveness = Liveness(Path(root), SystemClock(), 60.0)
+        url = f"sqlite:///{root}/durable.db"
+        scheduler = await DurableScheduler.open(
+            execute, liveness, Path(root), url, workers=8, silence=60
+        )
+        try:
+            for turn in range(2):  # the first one is to get warm
+                ended.clear()
+                left.update(f"run_{turn}_{number}" for number in range(runs))
+                used = time.process_time()
+                await scheduler.submit(sorted(left))
+                await ended.wait()
+                cpu = time.process_time() - used
+        finally:
+            await scheduler.aclose()
+    return 1000 * cpu / runs
+
+
 def seen(event):
     msgspec.json.encode(event)
 
@@ -194,6 +225,7 @@ async def main(runs):
     row(f"{chat}, stream, watched", await rounds_of(chat, runs, stream=True, watch=seen))
     wall, cpu = await folder(max(2, runs // 10))
     print(f"with the folder journal: {wall:.1f} ms by the wall, {cpu:.2f} ms of CPU per round")
+    print(f"the durable engine: {await durable(runs):.2f} ms of CPU per run, not per round")
     worst = max(middles)
     print(
         f"goal: p50 under {GOAL} ms; the slowest has {worst:.3f} ms: {'kept' if worst < GOAL else 'MISSED'}"
