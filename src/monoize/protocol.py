@@ -40,6 +40,7 @@ __all__ = [
     "WireRequest",
     "protocol",
     "protocol_ids",
+    "says_model",
     "with_model",
 ]
 
@@ -204,6 +205,17 @@ class Protocol(ABC):
         return {"input_tokens": tokens}
 
 
+def says_model(body: Mapping[str, Any], paths: tuple[tuple[str, ...], ...], model: str) -> bool:
+    """Whether every name of a model in an object is this one, so that `with_model` would change nothing."""
+    for *outer, last in paths:
+        holder: Any = body
+        for step in outer:
+            holder = holder.get(step) if isinstance(holder, Mapping) else None
+        if isinstance(holder, Mapping) and holder.get(last, model) != model:
+            return False
+    return True
+
+
 def with_model(data: str, paths: tuple[tuple[str, ...], ...], model: str) -> str:
     """A JSON object with the caller's model name wherever the provider named one; other bytes stay."""
     for path in paths:
@@ -234,23 +246,23 @@ def _renamed(data: str, path: tuple[str, ...], model: str) -> str:
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
+# By name: the plug-ins import this contract, never the other way round.
+_FOLDER = "monoize.protocols"
+
+
 @cache
-def _catalogue() -> Mapping[str, Protocol]:
-    # By name: the plug-ins import this contract, never the other way round.
-    folder = importlib.import_module("monoize.protocols")
-    found = {}
-    for module in pkgutil.iter_modules(folder.__path__):
-        if module.ispkg and not module.name.startswith("_"):
-            plug_in: Protocol = importlib.import_module(f"{folder.__name__}.{module.name}").PROTOCOL
-            if plug_in.id != module.name:
-                raise RuntimeError(f"protocol {plug_in.id!r} lives in the folder {module.name!r}")
-            found[plug_in.id] = plug_in
-    return found
-
-
 def protocol(id: str) -> Protocol:  # noqa: A002 - `id` is the word for it everywhere
-    return _catalogue()[id]
+    """Imported with the first call that needs it: most gateways speak two of them."""
+    if id not in protocol_ids():
+        raise KeyError(id)
+    plug_in: Protocol = importlib.import_module(f"{_FOLDER}.{id}").PROTOCOL
+    if plug_in.id != id:
+        raise RuntimeError(f"protocol {plug_in.id!r} lives in the folder {id!r}")
+    return plug_in
 
 
+@cache
 def protocol_ids() -> tuple[str, ...]:
-    return tuple(_catalogue())
+    folder = importlib.import_module(_FOLDER)
+    modules = pkgutil.iter_modules(folder.__path__)
+    return tuple(m.name for m in modules if m.ispkg and not m.name.startswith("_"))

@@ -15,9 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
 from typing_extensions import override
@@ -35,7 +34,11 @@ from monoize.urp import (
     unfold,
 )
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 __all__ = [
+    "NO_CHAIN",
     "Config",
     "Context",
     "Events",
@@ -186,6 +189,8 @@ def _examples(config: type[Config], name: str) -> Sequence[Any]:
 def transforms() -> Mapping[str, Transform[Any]]:
     """Every transform by id: the files of `transforms/` and the entry points of installed packages (TF-5)."""
     # By name: the plug-ins import this contract, never the other way round.
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and many have no rules
+
     folder = importlib.import_module("monoize.transforms")
     return discovered([folder], entry_points(group=ENTRY_POINTS))
 
@@ -389,6 +394,11 @@ class ResponseChain:
         for kind, state, context in self._steps:
             events = tuple(e for event in events for e in kind.apply(event, state, context))
         return events
+
+
+NO_CHAIN = ResponseChain(
+    (), model=""
+)  # of whoever has no rules: it holds no state, so all may share it
 
 
 def _same(events: Events, before: Events) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from monoize.routing.catalog import Catalog
 from monoize.routing.health import HealthBoard
 from monoize.server.access import Access
 from monoize.settings import parse
+from monoize.upstream._chunks import beating
 from monoize.upstream.client import UpstreamCall, UpstreamClient, UpstreamReply
 
 Json = dict[str, Any]
@@ -63,7 +64,11 @@ class Said(UpstreamReply):
     async def read(self, limit: int) -> bytes:
         return b"".join([piece async for piece in self.chunks()])
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self, beat: float | None = None) -> AsyncIterator[bytes]:
+        coming = self.coming()
+        return coming if beat is None else beating(coming, beat)
+
+    async def coming(self) -> AsyncGenerator[bytes, None]:
         for piece in self.pieces:
             if isinstance(piece, Exception):
                 raise piece

@@ -12,7 +12,7 @@ from monoize.pipeline.call import Answer, Call, Errand, Trace
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.received import Live, Received, Whole
 from monoize.pipeline.streaming import StreamBody, abandon
-from monoize.protocol import Reply, with_model
+from monoize.protocol import Reply
 from monoize.urp import Losses
 
 __all__ = ["answered", "reply_headers"]
@@ -33,13 +33,12 @@ async def _unary(
     received = await receiving
     if isinstance(received, Live):  # attempts collect a stream that the caller did not ask for
         raise TypeError("a stream for a caller that wants one reply")
-    caller = call.incoming.protocol
-    if received.raw is None:
-        body = wirejson.dumps(caller.encode_response(received.response, _reply(call, kit, trace)))
-    else:
-        text = received.raw.decode("utf-8", "surrogatepass")
-        named = with_model(text, caller.model_paths, call.requested_model)
-        body = named.encode("utf-8", "surrogatepass")
+    body = received.raw
+    if body is None:
+        written = call.incoming.protocol.encode_response(
+            received.response, _reply(call, kit, trace)
+        )
+        body = wirejson.dumps(written)
     await ticket.settle(Ending(status="success", meter=received.meter))
     if ticket.captures:
         ticket.keep(body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -22,11 +23,11 @@ from monoize.pipeline.decode import without_username
 from monoize.pipeline.exchange import Exchange
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.received import Received, Whole, collected, opened
-from monoize.protocol import Protocol, Reply, WireRequest, protocol
+from monoize.protocol import Protocol, Reply, WireRequest, protocol, says_model, with_model
 from monoize.routing.catalog import Candidate
 from monoize.routing.verdict import failure
 from monoize.sse import SseError, StreamParser
-from monoize.transform import ResponseChain, Rule, request_applied
+from monoize.transform import NO_CHAIN, ResponseChain, Rule, request_applied
 from monoize.upstream.client import UpstreamReply
 from monoize.urp import (
     Frame,
@@ -65,6 +66,9 @@ class Attempt:
         # Made anew for every attempt: no state of an earlier one is left in them (T17).
         self.provider_chain = self._chain(self._rules)
         self.key_chain = self._chain(call.incoming.caller.rules)
+        self.same_dialect = self.protocol.dialect == call.incoming.protocol.dialect
+        # Whether the provider's own bytes may go to the caller: nobody changes them on the way.
+        self.replays = self.same_dialect and not self.provider_chain and not self.key_chain
         self._wire: WireRequest | None = None
         self._exchange = Exchange(candidate, kit, trace)
         trace.provider = candidate.provider.id
@@ -74,11 +78,9 @@ class Attempt:
             trace.request_losses.drop(field)
 
     def _chain(self, rules: tuple[Rule, ...]) -> ResponseChain:
+        if not rules:
+            return NO_CHAIN
         return ResponseChain(rules, model=self.call.model, provider_protocol=self.protocol.id)
-
-    @property
-    def same_dialect(self) -> bool:
-        return self.protocol.dialect == self.call.incoming.protocol.dialect
 
     @property
     def was_sent(self) -> bool:
@@ -89,11 +91,6 @@ class Attempt:
         return self.request.model
 
     @property
-    def replays(self) -> bool:
-        """Whether the provider's own bytes may go to the caller: nobody changes them on the way."""
-        return self.same_dialect and not self.provider_chain and not self.key_chain
-
-    @property
     def needs_whole_response(self) -> bool:
         """Whether a rule can only begin once the reply has ended (PIPE-1a)."""
         return self.provider_chain.needs_whole_response or self.key_chain.needs_whole_response
@@ -102,7 +99,8 @@ class Attempt:
 
     def take_upstream_name(self) -> None:
         """Step 5."""
-        self.request = renamed(self.call.request, self.candidate.upstream_model)
+        request, name = self.call.request, self.candidate.upstream_model
+        self.request = request if request.model == name else renamed(request, name)
 
     def apply_provider_rules(self) -> None:
         """Step 6; after it no rule needs to know any more who calls (CTX-2)."""
@@ -152,27 +150,16 @@ class Attempt:
         """Raises UpstreamRefused for the provider's own no, UpstreamFailed for what may work elsewhere."""
         wire = wire or self.encoded()
         body = body_bytes(wire, self.request, self.call.incoming.raw, self.protocol.dialect)
-        return await self._exchange.send(
-            wire.path, body, self._headers(), self.protocol.decode_error
+        headers = self._exchange.line.headers(
+            self.protocol,
+            self.call.incoming.headers,
+            stream=self.request.stream,
+            same_dialect=self.same_dialect,
         )
+        return await self._exchange.send(wire.path, body, headers, self.protocol.decode_error)
 
     async def close(self) -> None:
         await self._exchange.close()
-
-    def _headers(self) -> dict[str, str]:
-        """Ours, then what the caller may add: the vendor's feature headers on same-protocol calls only (T35)."""
-        channel, caller = self.candidate.channel, self.call.incoming.headers
-        allowed = (
-            *(self.protocol.feature_headers if self.same_dialect else ()),
-            *channel.forward_headers,
-        )
-        passed = {name.lower(): caller[name.lower()] for name in allowed if name.lower() in caller}
-        return {
-            "content-type": "application/json",
-            "accept": "text/event-stream" if self.request.stream else "application/json",
-            **self.protocol.headers(channel.api_key),
-            **passed,
-        }
 
     # --- back ---
 
@@ -197,12 +184,22 @@ class Attempt:
         parser = self._stream_parser()
         if parser is None:  # answered in one piece, asked for so or not
             raw, wire = await self.unary()
-            own_bytes = self.replays and not self.call.wants_stream
-            return Whole(response=self.decoded(wire), raw=raw if own_bytes else None)
+            response = self.decoded(wire)
+            if not self.replays or self.call.wants_stream:
+                return Whole(response=response)
+            return Whole(response=response, raw=self._renamed(raw, wire))
         streamed = self._streamed(parser)
         if self.call.wants_stream and not self.needs_whole_response:
             return await opened(streamed, replays=self.replays, shows=self._shown())
         return Whole(response=_with_an_answer(await collected(await opened(streamed))))
+
+    def _renamed(self, raw: bytes, wire: Mapping[str, Any]) -> bytes:
+        """The provider's bytes with the name that the caller used; mostly they say it already."""
+        paths, name = self.call.incoming.protocol.model_paths, self.call.requested_model
+        if says_model(wire, paths, name):
+            return raw
+        text = with_model(raw.decode("utf-8", "surrogatepass"), paths, name)
+        return text.encode("utf-8", "surrogatepass")
 
     def _shown(self) -> Callable[[Frame], bool]:
         """Whether a frame becomes anything in the caller's protocol: until one does, others may answer (D10)."""
@@ -226,17 +223,17 @@ class Attempt:
         return self.protocol.stream_parser(kind, self.kit.limits.event_bytes)
 
     async def _streamed(self, parser: StreamParser) -> AsyncGenerator[list[Frame], None]:
+        """Batches of frames, one for each chunk; an empty one is a beat of silence, or of nothing worth telling (T13)."""
         decoder = self.protocol.stream_decoder(self.kit.ids)
+        decode = decoder.decode
         try:
-            async for chunk in self._exchange.chunks():
-                frames = [decoder.decode(event) for event in parser.feed(chunk)]
-                good = list(takewhile(_is_readable, frames))
-                if good:
-                    yield good
-                if len(good) < len(frames):
-                    raise UpstreamUnreadable(
-                        "the provider sent an event that is not of its protocol"
-                    )
+            async for chunk in self._exchange.chunks(self.kit.timeouts.keep_alive / 2):
+                frames = [decode(event) for event in parser.feed(chunk)] if chunk else []
+                if all(map(_is_readable, frames)):
+                    yield frames
+                    continue
+                yield list(takewhile(_is_readable, frames))
+                raise UpstreamUnreadable("the provider sent an event that is not of its protocol")
             last = [decoder.decode(event) for event in parser.close()]
             yield [*filter(_is_readable, last), decoder.finish()]
         except SseError as error:
@@ -311,5 +308,4 @@ def _is_whole(end: Frame) -> bool:
     return any(all(choice.finish for choice in event.choices) for event in done)
 
 
-def _is_readable(frame: Frame) -> bool:
-    return frame.readable
+_is_readable = attrgetter("readable")

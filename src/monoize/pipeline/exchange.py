@@ -9,15 +9,12 @@ from typing import Any, Literal
 import msgspec
 
 from monoize import wirejson
-from monoize.discretion import Discretion, channel_secrets
 from monoize.errors import ProviderError, UpstreamError, UpstreamUnreadable
 from monoize.pipeline.call import Trace
 from monoize.pipeline.kit import Kit
 from monoize.routing.catalog import Candidate
 from monoize.routing.verdict import failure, retry_after
-from monoize.upstream.address import joined_url
-from monoize.upstream.client import Streamed, UpstreamCall, UpstreamClient, UpstreamReply
-from monoize.upstream.engine_client import LOCAL_SCHEME
+from monoize.upstream.client import Streamed, UpstreamCall, UpstreamReply
 
 __all__ = ["Exchange"]
 
@@ -31,7 +28,7 @@ class Exchange:
     """Owns the reply from `send` to `close`."""
 
     def __init__(self, candidate: Candidate, kit: Kit, trace: Trace) -> None:
-        self.candidate = candidate
+        self.line = kit.line(candidate)
         self.kit = kit
         self.trace = trace
         self.reply: UpstreamReply | None = None
@@ -48,11 +45,15 @@ class Exchange:
         reads_error: ReadsError,
         method: Literal["POST", "GET"] = "POST",
     ) -> UpstreamReply:
-        """Raises UpstreamRefused for the provider's own no, UpstreamFailed for what may work elsewhere."""
+        """`headers`: all of them, the channel's own too (see `Line`).
+
+        Raises UpstreamRefused for the provider's own no, UpstreamFailed for what may work elsewhere.
+        """
         self.trace.attempts += 1
         started = self.kit.clock.monotonic()
         try:
-            self.reply = await self._client().send(self._call(path, body, headers, method))
+            client = self.kit.engines if self.line.is_local else self.kit.client
+            self.reply = await client.send(self._call(path, body, headers, method))
             if self.reply.status >= _FIRST_FAILURE:
                 await self._refuse(self.reply, reads_error)
         finally:
@@ -73,22 +74,16 @@ class Exchange:
         finally:
             self.trace.upstream_seconds += self.kit.clock.monotonic() - started
             await self.close()
-        return self.discretion().whole(raw)
+        return self.line.discretion().whole(raw)
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The same as it comes."""
+    async def chunks(self, beat: float | None = None) -> AsyncIterator[bytes]:
+        """The same as it comes; some may be empty, one at least for every `beat` seconds of silence."""
         if self.reply is None:
             raise UpstreamUnreadable("nothing was sent yet")
-        discretion = self.discretion()
-        async for chunk in self.reply.chunks():
+        discretion = self.line.discretion()
+        async for chunk in self.reply.chunks(beat):
             yield discretion.feed(chunk)
         yield discretion.close()
-
-    def discretion(self) -> Discretion:
-        return Discretion(channel_secrets(self.candidate.channel))
-
-    def _client(self) -> UpstreamClient:
-        return self.kit.engines if self.candidate.provider.type == "local" else self.kit.client
 
     def _call(
         self,
@@ -97,18 +92,15 @@ class Exchange:
         headers: Mapping[str, str],
         method: Literal["POST", "GET"],
     ) -> UpstreamCall:
-        provider, channel = self.candidate.provider, self.candidate.channel
-        timeouts = self.kit.timeouts
+        line = self.line
         return UpstreamCall(
-            url=f"{LOCAL_SCHEME}{provider.engine or ''}"
-            if channel.base_url is None
-            else joined_url(channel.base_url, path),
-            headers={**headers, **{name.lower(): value for name, value in channel.headers.items()}},
+            url=line.url(path),
+            headers=headers,
             body=body,
             method=method,
-            proxy=channel.proxy,
-            first_byte_seconds=_seconds(provider.request_timeout_ms, timeouts.first_byte),
-            idle_seconds=_seconds(provider.idle_timeout_ms, timeouts.idle),
+            proxy=line.channel.proxy,
+            first_byte_seconds=line.first_byte_seconds,
+            idle_seconds=line.idle_seconds,
         )
 
     async def _refuse(self, reply: UpstreamReply, reads_error: ReadsError) -> None:
@@ -119,16 +111,12 @@ class Exchange:
             body = b""
         finally:
             await reply.close()
-        error = reads_error(reply.status, _json_or_text(self.discretion().whole(body)))
+        error = reads_error(reply.status, _json_or_text(self.line.discretion().whole(body)))
         pause = retry_after(reply.headers, self.kit.clock.now())
         if pause is not None:
             details = {**(error.details or {}), "retry_after": pause}
             error = msgspec.structs.replace(error, details=details)
         raise failure(error, reply.status)
-
-
-def _seconds(milliseconds: int | None, otherwise: float) -> float:
-    return otherwise if milliseconds is None else milliseconds / 1000
 
 
 def _json_or_text(body: bytes) -> Any:

@@ -10,9 +10,10 @@ from monoize.clock import Clock, Dice, IdSource
 from monoize.engine import Engine
 from monoize.media.desk import MediaDesk
 from monoize.pipeline.admission import Admission
+from monoize.pipeline.line import Line, Lines
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
-from monoize.routing.catalog import Catalog
+from monoize.routing.catalog import Candidate, Catalog
 from monoize.routing.health import HealthBoard
 from monoize.routing.policy import LoadBoard
 from monoize.settings import LimitSettings, OperationId, OperationSettings, TimeoutSettings
@@ -44,3 +45,7 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     media: MediaDesk | None = None  # None: references are left as they are
     inline_bytes: int = 256 * 1024  # of media in an envelope's answer, where it asks for that
     suffixes: Mapping[str, str] = {}  # the operator's own, beside the built-in ones (MSUF-3)
+    lines: Lines = msgspec.field(default_factory=Lines)
+
+    def line(self, candidate: Candidate) -> Line:
+        return self.lines.of(candidate, self.timeouts)

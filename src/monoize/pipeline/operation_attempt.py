@@ -103,12 +103,13 @@ class OperationAttempt:
     async def _send(self, outgoing: Outgoing, *, as_sent: bool) -> None:
         body, content_type = await self._body(outgoing, as_sent=as_sent)
         wire = protocol(self.candidate.provider.type)
-        headers = {
+        headers: Mapping[str, str] = {
             "content-type": content_type,
             "accept": "*/*" if outgoing.answers_in_bytes else "application/json",
             **wire.headers(self.candidate.channel.api_key),
             **self._passed(),
         }
+        headers = self._exchange.line.with_own(headers)
         await self._exchange.send(outgoing.path, body, headers, wire.decode_error)
 
     def _passed(self) -> dict[str, str]:

@@ -40,13 +40,13 @@ __all__ = [
 
 Batches: TypeAlias = AsyncGenerator[list[Frame], None]
 _STATUS_OF_A_HIDDEN_ERROR = 502  # an error inside a 200
+_ENDS = (ResponseDone, Error)
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True):
     response: UrpResponse
-    raw: bytes | None = (
-        None  # the provider's own bytes, while they may go to the caller as they are
-    )
+    # The provider's own bytes with the caller's name of the model, while they may go to the caller.
+    raw: bytes | None = None
     first: UrpResponse | None = None  # as the provider wrote it, where rules have changed it
 
     def through(self, chain: ResponseChain) -> Whole:
@@ -95,6 +95,7 @@ class Live(Lasting):
         self._clock: Clock | None = None
         self._outcome = Outcome.NEUTRAL  # until the stream tells
         self.meter = Meter()
+        self.end: ResponseDone | Error | None = None  # of what has been handed out
 
     def through(self, chain: ResponseChain) -> Live:
         if chain:
@@ -130,9 +131,13 @@ class Live(Lasting):
                 self._outcome = judged(error, (), 0.0).outcome
             self._settle()
             raise
-        self._note(batch)
-        for chain in self._chains:
-            batch = [chain.frame(frame) for frame in batch]
+        ends = self._noted(batch)
+        if self._chains:
+            for chain in self._chains:
+                batch = [chain.frame(frame) for frame in batch]
+            ends = _ends(batch)
+        if ends and self.end is None:
+            self.end = next((event for event in ends if isinstance(event, Error)), ends[0])
         return batch
 
     async def aclose(self) -> None:
@@ -141,14 +146,19 @@ class Live(Lasting):
         finally:
             self._settle()
 
-    def _note(self, batch: list[Frame]) -> None:
+    def _noted(self, batch: list[Frame]) -> list[ResponseDone | Error]:
+        """Counts what came, and gives the events that end a stream: there are next to none."""
+        add = self.meter.add
         for frame in batch:
             for event in frame.events:
-                self.meter.add(event)
-                if isinstance(event, ResponseDone):
-                    self._outcome = Outcome.SUCCESS
-                elif isinstance(event, Error):
-                    self._outcome = judged(stream_failure(event), (), 0.0).outcome
+                add(event)
+        ends = _ends(batch)
+        for event in ends:
+            if isinstance(event, ResponseDone):
+                self._outcome = Outcome.SUCCESS
+            else:
+                self._outcome = judged(stream_failure(event), (), 0.0).outcome
+        return ends
 
     def _settle(self) -> None:
         if self._permit is not None and self._clock is not None:
@@ -156,6 +166,10 @@ class Live(Lasting):
 
 
 Received: TypeAlias = Whole | Live
+
+
+def _ends(batch: list[Frame]) -> list[ResponseDone | Error]:
+    return [event for frame in batch for event in frame.events if isinstance(event, _ENDS)]
 
 
 def _anything(frame: Frame) -> bool:

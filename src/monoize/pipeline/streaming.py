@@ -10,14 +10,15 @@ from typing import Any, Literal
 
 from monoize.errors import MonoizeError
 from monoize.pipeline.admission import Ending, Ticket
-from monoize.pipeline.received import Live, Received, Whole, stream_failure
+from monoize.pipeline.received import Batches, Live, Received, stream_failure
 from monoize.protocol import StreamEncoder
 from monoize.sse import StreamWriter
-from monoize.urp import Error, Frame, Losses, ResponseDone
+from monoize.urp import Error, Losses, ResponseDone
 
 log = logging.getLogger("monoize.pipeline")
 
 _NOTED_BYTES = 1024**2  # of a stream whose key keeps replies
+_EARLY = 0.01  # seconds: a beat that comes this much too early is in time
 
 __all__ = ["StreamBody", "abandon"]
 
@@ -59,6 +60,7 @@ class StreamBody:
         self._silence = silence
         self._unsaid = unsaid  # losses that the reply's headers went out too early to name
         self._ticket = ticket
+        self._ended = False  # the last event has come, and the call is settled
         self._sent: list[bytes] = []
         self._reading = self._read()
 
@@ -87,21 +89,14 @@ class StreamBody:
     async def _read(self) -> AsyncGenerator[bytes, None]:
         encoder, writer = self._encoder, self._writer
         yield writer.open()
-        ended = False
         try:
-            async with aclosing(self._batches()) as batches:
-                async for batch in batches:
-                    if batch is None:
-                        yield writer.keep_alive
-                        continue
-                    if not ended and any(_is_end(frame) for frame in batch):
-                        ended = True
-                        await self._settle_end(batch)  # before the caller has its last byte
-                    wires = [wire for frame in batch for wire in encoder.frame(frame)]
-                    if wires:
-                        yield b"".join(map(writer.event, wires))
+            async with aclosing(self._written()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
         except MonoizeError as error:
-            if not ended:  # a provider that breaks off after its last event has said everything
+            if (
+                not self._ended
+            ):  # a provider that breaks off after its last event has said everything
                 await self._settle("error", error)
                 yield b"".join(map(writer.event, encoder.event(_as_event(error))))
         except Exception:  # the outermost loop of a stream: its caller must see a bad end
@@ -115,13 +110,36 @@ class StreamBody:
         losses = self._unsaid().and_(encoder.reply.losses)
         yield _remark(losses, writer) + writer.close()
 
-    async def _settle_end(self, batch: list[Frame]) -> None:
-        events = (event for frame in batch for event in frame.events)
-        bad = next((event for event in events if isinstance(event, Error)), None)
-        if bad is None:
-            await self._settle("success")
+    async def _written(self) -> AsyncGenerator[bytes, None]:
+        """Every batch in the caller's words, and a keep-alive where none has come for `silence` seconds (T13)."""
+        opening, encoder, writer = self._opening, self._encoder, self._writer
+        while not opening.done():
+            await asyncio.wait({opening}, timeout=self._silence)
+            if not opening.done():
+                yield writer.keep_alive
+        live = _as_stream(opening.result())
+        encoder.reply.replays = live.replays
+        now = asyncio.get_running_loop().time
+        quiet_since = now()
+        async with aclosing(live):
+            async for batch in live:
+                if live.end is not None and not self._ended:
+                    self._ended = True
+                    await self._settle_end(live.end)  # before the caller has its last byte
+                wires = [wire for frame in batch for wire in encoder.frame(frame)]
+                if wires:
+                    yield b"".join(map(writer.event, wires))
+                elif now() - quiet_since + _EARLY < self._silence:
+                    continue
+                else:
+                    yield writer.keep_alive
+                quiet_since = now()
+
+    async def _settle_end(self, end: ResponseDone | Error) -> None:
+        if isinstance(end, Error):
+            await self._settle("error", stream_failure(end))
         else:
-            await self._settle("error", stream_failure(bad))
+            await self._settle("success")
 
     async def _settle(
         self, status: Literal["success", "error", "cancelled"], error: MonoizeError | None = None
@@ -139,25 +157,15 @@ class StreamBody:
             )
         )
 
-    async def _batches(self) -> AsyncGenerator[list[Frame] | None, None]:
-        """The batches, and a None for every `silence` seconds without one (T13)."""
-        opening, silence = self._opening, self._silence
-        while not opening.done():
-            await asyncio.wait({opening}, timeout=silence)
-            if not opening.done():
-                yield None
-        received = opening.result()
-        if isinstance(received, Whole):
-            yield received.frames()
-            return
-        self._encoder.reply.replays = received.replays
-        async with aclosing(_with_beats(received, silence)) as beats:
-            async for batch in beats:
-                yield batch
+
+def _as_stream(received: Received) -> Live:
+    """A whole reply as a stream of it would have been (PIPE-1a)."""
+    return received if isinstance(received, Live) else Live(received.frames(), _no_more())
 
 
-def _is_end(frame: Frame) -> bool:
-    return any(isinstance(event, ResponseDone | Error) for event in frame.events)
+async def _no_more() -> Batches:
+    for batch in ():
+        yield batch
 
 
 def _as_event(error: MonoizeError) -> Error:
@@ -172,24 +180,3 @@ def _as_event(error: MonoizeError) -> Error:
 
 def _remark(losses: Losses, writer: StreamWriter) -> bytes:
     return writer.comment(f"monoize-translation {losses.header()}") if losses.dropped else b""
-
-
-async def _with_beats(batches: Live, silence: float) -> AsyncGenerator[list[Frame] | None, None]:
-    reading: asyncio.Future[list[Frame]] | None = None
-    try:
-        while True:
-            reading = reading or asyncio.ensure_future(anext(batches))
-            await asyncio.wait({reading}, timeout=silence)
-            if not reading.done():
-                yield None
-                continue
-            try:
-                batch = reading.result()
-            except StopAsyncIteration:
-                return
-            reading = None
-            yield batch
-    finally:
-        if reading is not None:
-            await _settled(reading)
-        await batches.aclose()

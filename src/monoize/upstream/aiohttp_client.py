@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from monoize.errors import UpstreamFailed, UpstreamTimeout, UpstreamUnreadable
 from monoize.settings import LimitSettings, TimeoutSettings
+from monoize.upstream._chunks import Chunks
 from monoize.upstream._reason import reason
 from monoize.upstream.client import Streamed, UpstreamCall, UpstreamClient, UpstreamReply
 
@@ -126,16 +127,15 @@ class _Reply(UpstreamReply):
         return b"".join(pieces)
 
     @override
-    async def chunks(self) -> AsyncIterator[bytes]:
-        while chunk := await self._next():
-            yield chunk
+    def chunks(self, beat: float | None = None) -> AsyncIterator[bytes]:
+        return Chunks(self._next, self._idle_seconds, beat)
 
-    async def _next(self) -> bytes:
+    async def _next(self, seconds: float) -> bytes:
         try:
-            async with asyncio.timeout(self._idle_seconds):
+            async with asyncio.timeout(seconds):
                 return await self._response.content.readany()
-        except TimeoutError:
-            raise UpstreamTimeout("the provider fell silent in the middle of its reply") from None
+        except TimeoutError:  # an OSError too
+            raise
         except (aiohttp.ClientError, OSError) as error:
             raise UpstreamFailed(f"the provider broke off: {reason(error)}") from None
 

@@ -39,8 +39,12 @@ class UpstreamReply(ABC):
         """The whole body; UpstreamUnreadable when it is larger than `limit`."""
 
     @abstractmethod
-    def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives. UpstreamTimeout after too long a silence, UpstreamFailed when it breaks off."""
+    def chunks(self, beat: float | None = None) -> AsyncIterator[bytes]:
+        """The body as it arrives. UpstreamTimeout after too long a silence, UpstreamFailed when it breaks off.
+
+        `beat`: an empty chunk for every so many seconds of silence, so that whoever waits here can give a sign of life
+        meanwhile without a task of its own.
+        """
 
     @abstractmethod
     async def close(self) -> None:

@@ -7,9 +7,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing_extensions import override
 
 from monoize import wirejson
-from monoize.engine import ChatEngine, Engine
+from monoize.engine import ChatEngine, Engine, LocalEngines
 from monoize.errors import EngineError
 from monoize.sse import serialized
+from monoize.upstream._chunks import beating
 from monoize.upstream.client import Streamed, UpstreamCall, UpstreamClient, UpstreamReply
 from monoize.urp import WireEvent
 
@@ -39,7 +40,10 @@ class EngineClient(UpstreamClient):
 
     @override
     async def aclose(self) -> None:
-        for engine in self._engines.values():
+        # What was never asked for is not built to be closed.
+        known = self._engines
+        built = known.built if isinstance(known, LocalEngines) else known
+        for engine in built.values():
             await engine.aclose()
 
 
@@ -54,7 +58,7 @@ class _Whole(UpstreamReply):
         return self._body
 
     @override
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self, beat: float | None = None) -> AsyncIterator[bytes]:
         yield self._body
 
     @override
@@ -73,7 +77,11 @@ class _Stream(UpstreamReply):
         return b"".join([chunk async for chunk in self.chunks()])
 
     @override
-    async def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self, beat: float | None = None) -> AsyncIterator[bytes]:
+        written = self._written()
+        return written if beat is None else beating(written, beat)
+
+    async def _written(self) -> AsyncGenerator[bytes, None]:
         async for payload in self._payloads:
             yield serialized(WireEvent(payload))
         yield _DONE

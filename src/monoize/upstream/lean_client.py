@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 
 from typing_extensions import override
 
 from monoize.errors import UpstreamFailed, UpstreamTimeout, UpstreamUnreadable
 from monoize.settings import LimitSettings, TimeoutSettings
+from monoize.upstream._chunks import FELL_SILENT, Chunks
 from monoize.upstream._connection import Broken, Connection
 from monoize.upstream._decoding import Decoder, Undecodable, decoder_for
 from monoize.upstream._dial import Dialer
@@ -129,7 +130,7 @@ class _Reply(UpstreamReply):
     async def read(self, limit: int) -> bytes:
         pieces: list[bytes] = []
         size = 0
-        while piece := await self._next():
+        while piece := await self._next_in_time():
             size += len(piece)
             if size > limit:
                 raise UpstreamUnreadable(f"the provider's reply is larger than {limit} bytes")
@@ -137,10 +138,17 @@ class _Reply(UpstreamReply):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     @override
-    def chunks(self) -> AsyncIterator[bytes]:
-        return _Chunks(self._next)
+    def chunks(self, beat: float | None = None) -> AsyncIterator[bytes]:
+        return Chunks(self._next, self._idle_seconds, beat)
 
-    async def _next(self) -> bytes:
+    async def _next_in_time(self) -> bytes:
+        try:
+            return await self._next(self._idle_seconds)
+        except TimeoutError:
+            raise UpstreamTimeout(FELL_SILENT) from None
+
+    async def _next(self, seconds: float) -> bytes:
+        """What has come, and nothing at the end. TimeoutError: nothing yet, and it can be waited for again."""
         connection = self._connection
         if connection is None:
             raise UpstreamFailed("the provider broke off: the reply was closed")
@@ -148,17 +156,15 @@ class _Reply(UpstreamReply):
             if self._encoding is not None:
                 self._decoder, self._encoding = decoder_for(self._encoding), None
             if self._decoder is not None:
-                return await self._decoded(connection, self._decoder)
-            return await connection.body(self._idle_seconds)
-        except TimeoutError:
-            raise UpstreamTimeout("the provider fell silent in the middle of its reply") from None
+                return await self._decoded(connection, self._decoder, seconds)
+            return await connection.body(seconds)
         except (Broken, Undecodable) as error:
             raise UpstreamFailed(f"the provider broke off: {error}") from None
 
-    async def _decoded(self, connection: Connection, decoder: Decoder) -> bytes:
+    async def _decoded(self, connection: Connection, decoder: Decoder, seconds: float) -> bytes:
         piece = decoder.more()
         while not piece:
-            data = await connection.body(self._idle_seconds)
+            data = await connection.body(seconds)
             if not data:
                 decoder.finish()
                 return b""
@@ -177,17 +183,3 @@ class _Reply(UpstreamReply):
             await upload.aclose()
         else:
             self._pool.give_back(connection)
-
-
-class _Chunks(AsyncIterator[bytes]):
-    """Cheaper than a generator: a stream passes here once per chunk."""
-
-    def __init__(self, take: Callable[[], Awaitable[bytes]]) -> None:
-        self._take = take
-
-    @override
-    async def __anext__(self) -> bytes:
-        chunk = await self._take()
-        if not chunk:
-            raise StopAsyncIteration
-        return chunk

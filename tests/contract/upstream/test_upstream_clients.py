@@ -528,6 +528,47 @@ async def test_chunks_come_as_they_are_sent(client):
     assert got == [b"one", b"two", b"three"]
 
 
+@pytest.mark.spec("T13")
+async def test_silence_is_told_in_empty_chunks_and_nothing_is_lost_by_it(client):
+    go_on = asyncio.Event()
+
+    async def in_steps(reader, writer):
+        await one_request(reader)
+        writer.write(CHUNKED + b"3\r\none\r\n")
+        await writer.drain()
+        await go_on.wait()
+        writer.write(b"3\r\ntwo\r\n0\r\n\r\n")
+        await writer.drain()
+
+    got = []
+    async with ScriptedServer(in_steps) as server:
+        reply = await client.send(call(server))
+        async for chunk in reply.chunks(beat=0.01):
+            got.append(chunk)
+            if got.count(b"") == 3:
+                go_on.set()
+        await reply.close()
+    assert got[:4] == [b"one", b"", b"", b""]
+    assert [chunk for chunk in got if chunk] == [b"one", b"two"]
+
+
+async def test_beats_do_not_make_a_silence_shorter_than_it_is(client):
+    async def silent(reader, writer):
+        await one_request(reader)
+        writer.write(CHUNKED + b"3\r\none\r\n")
+        await writer.drain()
+        await reader.read()
+
+    got = []
+    async with ScriptedServer(silent) as server:
+        reply = await client.send(call(server, idle_seconds=0.05))
+        with pytest.raises(UpstreamTimeout):
+            async for chunk in reply.chunks(beat=0.02):
+                got.append(chunk)  # noqa: PERF401 - what came before the end counts
+        await reply.close()
+    assert got == [b"one", b"", b""]
+
+
 async def test_a_large_body_arrives_whole(client):
     whole = bytes(range(256)) * 40_000
 

@@ -318,7 +318,7 @@ async def test_the_time_of_a_request_covers_all_of_its_answer():
         await asyncio.Event().wait()
 
     class Stuck(Said):
-        async def chunks(self):
+        async def coming(self):
             yield b"one"
             await forever()
 

@@ -41,6 +41,13 @@ def word(text):
     return Frame((Delta(part_index=0, delta=TextDelta(content=text)),))
 
 
+async def happened(event):
+    try:
+        return await asyncio.wait_for(event.wait(), 0.0005)
+    except TimeoutError:
+        return False
+
+
 class Provider:
     """A scripted stream that remembers whether it was closed."""
 
@@ -54,7 +61,8 @@ class Provider:
                 if isinstance(step, BaseException):
                     raise step
                 if isinstance(step, asyncio.Event):
-                    await step.wait()
+                    while not await happened(step):
+                        yield []  # a beat of silence
                 else:
                     yield [step]
         finally:

@@ -325,7 +325,7 @@ class Dripping(Said):
     pauses: tuple[float, ...] = ()
     chunks_given: int = 0
 
-    async def chunks(self):
+    async def coming(self):
         for pause, piece in zip(self.pauses, self.pieces, strict=True):
             await asyncio.sleep(pause)
             self.chunks_given += 1
