@@ -40,8 +40,8 @@ __all__ = [
     "WireRequest",
     "protocol",
     "protocol_ids",
-    "says_model",
     "with_model",
+    "with_model_in",
 ]
 
 Json: TypeAlias = dict[str, Any]
@@ -205,15 +205,46 @@ class Protocol(ABC):
         return {"input_tokens": tokens}
 
 
-def says_model(body: Mapping[str, Any], paths: tuple[tuple[str, ...], ...], model: str) -> bool:
-    """Whether every name of a model in an object is this one, so that `with_model` would change nothing."""
-    for *outer, last in paths:
-        holder: Any = body
-        for step in outer:
-            holder = holder.get(step) if isinstance(holder, Mapping) else None
-        if isinstance(holder, Mapping) and holder.get(last, model) != model:
-            return False
-    return True
+def with_model_in(
+    raw: bytes, body: Mapping[str, Any], paths: tuple[tuple[str, ...], ...], model: str
+) -> bytes:
+    """`with_model` for the bytes of an object that has been read already: mostly there is little to look for."""
+    there = [path for path in paths if _at(body, path) not in (None, "", model)]
+    if not there:
+        return raw
+    if len(there) == 1 and len(there[0]) == 1:
+        named = _renamed_once(raw, there[0][0], body[there[0][0]], model)
+        if named is not None:
+            return named
+    text = with_model(raw.decode("utf-8", "surrogatepass"), paths, model)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _at(body: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    found: Any = body
+    for step in path:
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found
+
+
+def _renamed_once(raw: bytes, key: str, old: Any, model: str) -> bytes | None:
+    """The name replaced in place, where there is only one place that it can be; None: look closer.
+
+    The object has the key at its top. Written without escapes it stands in the bytes as it is, so that a single
+    occurrence of it is that one.
+    """
+    if not isinstance(old, str) or b"\\u" in raw:
+        return None
+    quoted = b'"%b"' % key.encode()
+    start = raw.find(quoted)
+    if start == -1 or raw.find(quoted, start + 1) != -1:
+        return None
+    value = wirejson.dumps(old)
+    for between in (b":", b": "):
+        place = start + len(quoted) + len(between)
+        if raw[place - len(between) : place] == between and raw.startswith(value, place):
+            return raw[:place] + wirejson.dumps(model) + raw[place + len(value) :]
+    return None
 
 
 def with_model(data: str, paths: tuple[tuple[str, ...], ...], model: str) -> str:

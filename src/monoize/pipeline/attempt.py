@@ -23,7 +23,7 @@ from monoize.pipeline.decode import without_username
 from monoize.pipeline.exchange import Exchange
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.received import Received, Whole, collected, opened
-from monoize.protocol import Protocol, Reply, WireRequest, protocol, says_model, with_model
+from monoize.protocol import Protocol, Reply, WireRequest, protocol, with_model_in
 from monoize.routing.catalog import Candidate
 from monoize.routing.verdict import failure
 from monoize.sse import SseError, StreamParser
@@ -187,19 +187,13 @@ class Attempt:
             response = self.decoded(wire)
             if not self.replays or self.call.wants_stream:
                 return Whole(response=response)
-            return Whole(response=response, raw=self._renamed(raw, wire))
+            caller = self.call.incoming.protocol
+            own = with_model_in(raw, wire, caller.model_paths, self.call.requested_model)
+            return Whole(response=response, raw=own)
         streamed = self._streamed(parser)
         if self.call.wants_stream and not self.needs_whole_response:
             return await opened(streamed, replays=self.replays, shows=self._shown())
         return Whole(response=_with_an_answer(await collected(await opened(streamed))))
-
-    def _renamed(self, raw: bytes, wire: Mapping[str, Any]) -> bytes:
-        """The provider's bytes with the name that the caller used; mostly they say it already."""
-        paths, name = self.call.incoming.protocol.model_paths, self.call.requested_model
-        if says_model(wire, paths, name):
-            return raw
-        text = with_model(raw.decode("utf-8", "surrogatepass"), paths, name)
-        return text.encode("utf-8", "surrogatepass")
 
     def _shown(self) -> Callable[[Frame], bool]:
         """Whether a frame becomes anything in the caller's protocol: until one does, others may answer (D10)."""

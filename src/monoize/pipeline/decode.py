@@ -39,9 +39,9 @@ def own_fields_taken(incoming: Incoming) -> tuple[Incoming, Decimal | None, tupl
     """The request without what is the gateway's own: the ceiling, and names that were not the caller's to set."""
     own = [key for key in incoming.wire if key == _CEILING or key.startswith(_RESERVED)]
     ceiling = _ceiling(incoming)
-    if own:
-        incoming = _without(incoming, own)
-    return incoming, ceiling, tuple(key for key in own if key != _CEILING)
+    if not own:
+        return incoming, ceiling, ()
+    return _without(incoming, own), ceiling, tuple(key for key in own if key != _CEILING)
 
 
 def _without(incoming: Incoming, own: list[str]) -> Incoming:

@@ -14,9 +14,11 @@ from monoize.transform import request_applied
 __all__ = ["key_rules_applied", "model_checked", "suffix_resolved"]
 
 
-def key_rules_applied(call: Call, trace: Trace) -> Call:
+def key_rules_applied(call: Call, kit: Kit, trace: Trace) -> Call:
     """The rules match the model's name as it stands when their turn comes (D16)."""
     caller = call.incoming.caller
+    if not caller.rules and not kit.provider_rules:  # nobody would ask who calls
+        return call
     request = with_username(call.request, caller.username)  # CTX-1
     request = request_applied(request, caller.rules, observe=trace.observe)
     return msgspec.structs.replace(call, request=request)
@@ -24,7 +26,7 @@ def key_rules_applied(call: Call, trace: Trace) -> Call:
 
 def suffix_resolved(call: Call, kit: Kit) -> Call:
     request = resolved(call.request, kit.catalog, kit.suffixes)
-    return msgspec.structs.replace(call, request=request)
+    return call if request is call.request else msgspec.structs.replace(call, request=request)
 
 
 def model_checked(call: Call) -> Call:

@@ -9,7 +9,7 @@ import msgspec
 
 from monoize.errors import ConfigError
 from monoize.money.rates import Rates, parse_rates
-from monoize.reframer import TagTable, tag_table
+from monoize.reframer.tags import TagTable, tag_table
 from monoize.settings import Settings
 from monoize.transform import Rule, compiled
 
@@ -17,7 +17,7 @@ __all__ = ["RuleBook", "check_rules", "overrides", "rulebook", "tags"]
 
 
 class RuleBook(msgspec.Struct, frozen=True):
-    providers: Mapping[str, tuple[Rule, ...]]  # by provider id
+    providers: Mapping[str, tuple[Rule, ...]]  # by provider id, those that have any
     keys: Mapping[str, tuple[Rule, ...]]  # by the key's name
 
 
@@ -55,8 +55,9 @@ def rulebook(settings: Settings) -> RuleBook:
     """Raises ConfigError with the place of the mistake."""
     return RuleBook(
         providers={
-            provider.id: compiled(provider.transforms, f"$.providers[{index}].transforms")
+            provider.id: rules
             for index, provider in enumerate(settings.providers)
+            if (rules := compiled(provider.transforms, f"$.providers[{index}].transforms"))
         },
         keys={
             key.name: compiled(key.transforms, f"$.keys[{index}].transforms")

@@ -64,7 +64,7 @@ async def _in_time(answer: Coroutine[Any, Any, Answer], until: float) -> Answer:
 def prepared(incoming: Incoming, kit: Kit, trace: Trace) -> Call:
     """What is done once, whoever answers."""
     call = decoded(incoming)  # 1
-    call = key_rules_applied(call, trace)  # 2
+    call = key_rules_applied(call, kit, trace)  # 2
     return model_checked(suffix_resolved(call, kit))  # 3
 
 

@@ -13,7 +13,7 @@ from monoize.pipeline.admission import Ending, Ticket
 from monoize.pipeline.received import Batches, Live, Received, stream_failure
 from monoize.protocol import StreamEncoder
 from monoize.sse import StreamWriter
-from monoize.urp import Error, Losses, ResponseDone
+from monoize.urp import Error, Frame, Losses, ResponseDone
 
 log = logging.getLogger("monoize.pipeline")
 
@@ -164,7 +164,8 @@ def _as_stream(received: Received) -> Live:
 
 
 async def _no_more() -> Batches:
-    for batch in ():
+    nothing: tuple[list[Frame], ...] = ()
+    for batch in nothing:
         yield batch
 
 

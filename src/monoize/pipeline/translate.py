@@ -32,7 +32,7 @@ def translated(
     incoming = _incoming(wire, caller, request_id)
     record = _Record()
     trace = Trace(observe=record.rule)
-    call = key_rules_applied(decoded(incoming), trace)
+    call = key_rules_applied(decoded(incoming), kit, trace)
     if wire.get("to") is None:
         call = record.suffix(call, suffix_resolved(call, kit))
         attempt = _way(call, kit, trace, record)
