@@ -87,10 +87,13 @@ def _reply(call: Call, kit: Kit, trace: Trace) -> Reply:
 def reply_headers(call: Errand, kit: Kit, trace: Trace, response_losses: Losses) -> dict[str, str]:
     """The route taken and what it cost in fidelity and time (INTERFACES)."""
     spent = kit.clock.monotonic() - call.incoming.started - trace.upstream_seconds
-    route = {"x-monoize-provider": trace.provider, "x-monoize-channel": trace.channel}
-    return {
-        **{name: value for name, value in route.items() if value is not None},
+    headers = {
         "x-monoize-attempts": str(trace.attempts),
         "x-monoize-translation": trace.request_losses.and_(response_losses).header(),
         "x-monoize-overhead-ms": f"{max(0.0, spent) * 1000:.2f}",
     }
+    if trace.provider is not None:
+        headers["x-monoize-provider"] = trace.provider
+    if trace.channel is not None:
+        headers["x-monoize-channel"] = trace.channel
+    return headers

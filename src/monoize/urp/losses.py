@@ -21,7 +21,9 @@ class Losses:
         self._dropped[path] = None
 
     def and_(self, other: Losses) -> Losses:
-        """Both together; those of a reply are told apart by their prefix."""
+        """Both together, to be read; those of a reply are told apart by their prefix."""
+        if not other._dropped:
+            return self
         both = Losses()
         both._dropped = {**self._dropped, **{f"response.{path}": None for path in other._dropped}}
         return both
