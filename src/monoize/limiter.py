@@ -69,6 +69,10 @@ class Grant(msgspec.Struct, kw_only=True):
     tokens_standing: Standing | None = None
     is_open: bool = True
 
+    @property
+    def is_limited(self) -> bool:
+        return self.requests_standing is not None or self.tokens_standing is not None
+
     def finish(self) -> bool:
         """Whether this was the first time."""
         was_open, self.is_open = self.is_open, False
@@ -124,8 +128,7 @@ class Limiter(ABC):
 
     async def release(self, grant: Grant, now: float) -> None:
         """The request never reached a provider: it is as if it had not been."""
-        is_limited = grant.requests_standing is not None or grant.tokens_standing is not None
-        if grant.finish() and is_limited:
+        if grant.finish() and grant.is_limited:
             await self._correct(grant, -1, -grant.tokens, now)
 
     async def aclose(self) -> None:  # noqa: B027 - not every limiter holds something
@@ -142,7 +145,7 @@ class Limiter(ABC):
 
 def headers(grant: Grant) -> dict[str, str]:
     """Reply headers as OpenAI names them; none for what is not limited."""
-    return _headers(grant.requests_standing, grant.tokens_standing)
+    return _headers(grant.requests_standing, grant.tokens_standing) if grant.is_limited else {}
 
 
 def _standings(demand: Demand, tally: Tally) -> tuple[Standing | None, Standing | None]:
@@ -155,11 +158,14 @@ def _standings(demand: Demand, tally: Tally) -> tuple[Standing | None, Standing 
 
 def _headers(requests: Standing | None, tokens: Standing | None) -> dict[str, str]:
     found: dict[str, str] = {}
-    for name, standing in (("requests", requests), ("tokens", tokens)):
-        if standing is not None:
-            found[f"x-ratelimit-limit-{name}"] = str(standing.limit)
-            found[f"x-ratelimit-remaining-{name}"] = str(standing.remaining)
-            found[f"x-ratelimit-reset-{name}"] = _duration(standing.reset)
+    if requests is not None:
+        found["x-ratelimit-limit-requests"] = str(requests.limit)
+        found["x-ratelimit-remaining-requests"] = str(requests.remaining)
+        found["x-ratelimit-reset-requests"] = _duration(requests.reset)
+    if tokens is not None:
+        found["x-ratelimit-limit-tokens"] = str(tokens.limit)
+        found["x-ratelimit-remaining-tokens"] = str(tokens.remaining)
+        found["x-ratelimit-reset-tokens"] = _duration(tokens.reset)
     return found
 
 
@@ -167,9 +173,10 @@ def _duration(milliseconds: int) -> str:
     """`120ms`, `8.64s`, `1m0s`: how OpenAI writes them."""
     if 0 < milliseconds < _SECOND:
         return f"{milliseconds}ms"
-    minutes, rest = divmod(milliseconds, _MINUTE)
-    seconds = f"{rest / _SECOND:.3f}".rstrip("0").rstrip(".")
-    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+    seconds, rest = divmod(milliseconds, _SECOND)
+    minutes, seconds = divmod(seconds, _MINUTE // _SECOND)
+    fraction = f".{rest:03}".rstrip("0") if rest else ""
+    return f"{minutes}m{seconds}{fraction}s" if minutes else f"{seconds}{fraction}s"
 
 
 def _not_yet(demand: Demand, tally: Tally) -> RateLimited:

@@ -47,23 +47,26 @@ class Window:
 
     def take(self, demand: Demand, now: int) -> Tally:
         self._forget(now)
-        waits = (
-            self._wait("requests", demand.requests_per_minute, 1, now),
-            self._wait("tokens", demand.tokens_per_minute, demand.tokens, now),
-        )
-        is_admitted = waits == (0, 0)
+        used = self._used
+        requests_limit, tokens_limit = demand.requests_per_minute, demand.tokens_per_minute
+        requests_wait = tokens_wait = 0
+        if requests_limit is not None and used.requests + 1 > requests_limit:
+            requests_wait = self._wait("requests", used.requests + 1 - requests_limit, now)
+        if tokens_limit is not None and used.tokens + demand.tokens > tokens_limit:
+            tokens_wait = self._wait("tokens", used.tokens + demand.tokens - tokens_limit, now)
+        is_admitted = not (requests_wait or tokens_wait)
         if is_admitted:
             self._add(now, 1, demand.counted_tokens)
         return Tally(
             admitted=is_admitted,
             now=now,
             slot=now // SLOT,
-            requests=self._used.requests,
-            tokens=self._used.tokens,
-            requests_reset=self._reset("requests", now),
-            tokens_reset=self._reset("tokens", now),
-            requests_wait=waits[0],
-            tokens_wait=waits[1],
+            requests=used.requests,
+            tokens=used.tokens,
+            requests_reset=self._reset("requests", now) if used.requests else 0,
+            tokens_reset=self._reset("tokens", now) if used.tokens else 0,
+            requests_wait=requests_wait,
+            tokens_wait=tokens_wait,
         )
 
     def correct(self, number: int, requests: int, tokens: int, now: int) -> None:
@@ -85,15 +88,19 @@ class Window:
     def _add(self, now: int, requests: int, tokens: int) -> None:
         if not self._slots:
             self._oldest = self._newest = now
-        slot = self._slots.setdefault(now // SLOT, _Slot(at=now))
+        slot = self._slots.get(now // SLOT)
+        if slot is None:
+            slot = self._slots[now // SLOT] = _Slot(at=now)
         slot.at = max(slot.at, now)
         self._oldest, self._newest = min(self._oldest, now), max(self._newest, now)
         self._change(slot, requests, tokens)
 
     def _change(self, slot: _Slot, requests: int, tokens: int) -> None:
-        for counts in (slot, self._used):
-            counts.requests += requests
-            counts.tokens += tokens
+        used = self._used
+        slot.requests += requests
+        slot.tokens += tokens
+        used.requests += requests
+        used.tokens += tokens
 
     def _forget(self, now: int) -> None:
         """What is too old, and what a clock that was set back has left in the future."""
@@ -105,12 +112,8 @@ class Window:
         self._used.requests = sum(slot.requests for slot in self._slots.values())
         self._used.tokens = sum(slot.tokens for slot in self._slots.values())
 
-    def _wait(self, measure: _Measure, limit: int | None, needed: int, now: int) -> int:
-        if limit is None:
-            return 0
-        excess = getattr(self._used, measure) + needed - limit
-        if excess <= 0:
-            return 0
+    def _wait(self, measure: _Measure, excess: int, now: int) -> int:
+        """Until so much has left."""
         for slot in sorted(self._slots.values(), key=lambda slot: slot.at):
             excess -= getattr(slot, measure)
             if excess <= 0:

@@ -12,7 +12,9 @@ from monoize.money import public
 from monoize.money.rates import FREE, Rates, parse_rates
 from monoize.money.units import PUBLIC
 
-__all__ = ["PriceBook", "Priced"]
+__all__ = ["PRICED_SECONDS", "PriceBook", "Priced"]
+
+PRICED_SECONDS = public.SECONDS  # counted from the epoch: within them no price changes
 
 
 _BY_UNIT = {name: parse_rates(form) for name, form in PUBLIC.items()}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Context, Decimal
 from typing import Any
 
 import msgspec
 
 from monoize.money.classes import INPUT_CLASSES, TokenClass, split
-from monoize.money.rates import EXACT, Rates
+from monoize.money.rates import EXACT, FREE, Rates
 from monoize.money.units import PER_UNIT, UnitClass, Units
+from monoize.money.whole import WholeRates, ratio, whole
 from monoize.urp import Usage
 
-__all__ = ["MOST_NANO", "NO_UNITS", "Charge", "Item", "UnitItem", "charge", "whole_nano"]
+__all__ = ["MOST_NANO", "NO_UNITS", "Charge", "Item", "UnitItem", "charge"]
 
 # A million dollars for one call is a mistake of somebody's; nine thousand of them still fit into a 64-bit sum (T39).
 MOST_NANO = 10**15
@@ -37,46 +39,79 @@ class UnitItem(msgspec.Struct, frozen=True, kw_only=True):
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True):
     amount: int  # nano-USD
-    items: tuple[Item, ...] = ()
+    tokens: Mapping[TokenClass, int] = {}  # of the classes that were used
+    rates: WholeRates = whole(FREE)
     units: tuple[UnitItem, ...] = ()
     multiplier: Decimal = Decimal(1)
     capped: bool = False  # the exact amount was beyond MOST_NANO
 
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The lines of an invoice."""
+        return tuple(
+            Item(name=name, tokens=tokens, rate=rate, nano=EXACT.multiply(tokens, rate))
+            for name, tokens in self.tokens.items()
+            for rate in (self.rates.rates.rate(name),)
+        )
+
     def detail(self) -> dict[str, Any]:
         """How the amount came about, as JSON: numbers that must stay exact are strings."""
+        rates = self.rates
         items: list[dict[str, Any]] = [
-            {"class": i.name, "tokens": i.tokens, "rate": f"{i.rate:f}", "nano": f"{i.nano:f}"}
-            for i in self.items
+            {
+                "class": name,
+                "tokens": tokens,
+                "rate": rates.shown[name],
+                "nano": rates.cost(name, tokens),
+            }
+            for name, tokens in self.tokens.items()
         ]
         items += [
             {
-                "class": u.name,
-                "count": f"{u.count:f}",
-                "rate": f"{u.rate:f}",
-                "per": str(PER_UNIT[u.name].units),
-                "nano": f"{u.nano:f}",
+                "class": unit.name,
+                "count": f"{unit.count:f}",
+                "rate": f"{unit.rate:f}",
+                "per": str(PER_UNIT[unit.name].units),
+                "nano": f"{unit.nano:f}",
             }
-            for u in self.units
+            for unit in self.units
         ]
         detail: dict[str, Any] = {"items": items, "multiplier": f"{self.multiplier:f}"}
-        return {**detail, "capped": True} if self.capped else detail
+        if self.capped:
+            detail["capped"] = True
+        return detail
 
 
 def charge(
     usage: Usage, rates: Rates, multiplier: Decimal = Decimal(1), units: Units = NO_UNITS
 ) -> Charge:
     counts = split(usage)
-    valid = rates.at(sum(counts[name] for name in INPUT_CLASSES))
-    items = tuple(
-        Item(name=name, tokens=tokens, rate=rate, nano=EXACT.multiply(tokens, rate))
-        for name, tokens in counts.items()
-        if tokens
-        for rate in (valid.rate(name),)
+    price = whole(rates.at(sum(counts[name] for name in INPUT_CLASSES)) if rates.tiers else rates)
+    used: dict[TokenClass, int] = {}
+    total = 0
+    for name, tokens in counts.items():
+        if tokens:
+            used[name] = tokens
+            total += tokens * price.parts[name]
+    times, over = ratio(multiplier)
+    exact, unit = total * times, price.unit * over
+    amount = exact // unit
+    tokens_only = Charge(
+        amount=min(amount, MOST_NANO),
+        tokens=used,
+        rates=price,
+        multiplier=multiplier,
+        capped=amount >= MOST_NANO and exact > MOST_NANO * unit,
     )
-    total = Decimal(0)
-    for item in items:
-        total = EXACT.add(total, item.nano)
-    exact = EXACT.multiply(total, multiplier)
+    if units is NO_UNITS or not units:
+        return tokens_only
+    return _with_units(tokens_only, EXACT.divide(total, price.unit), rates, units)
+
+
+def _with_units(tokens: Charge, nano: Decimal, rates: Rates, units: Units) -> Charge:
+    """Pieces are priced in decimals: what is quoted for a minute has to be divided. `nano`: of the tokens alone."""
+    multiplier = tokens.multiplier
+    exact = EXACT.multiply(nano, multiplier)
     counted: list[UnitItem] = []
     for unit, count in units.counts().items():
         rate, per = rates.unit_rate(unit), PER_UNIT[unit].units
@@ -84,16 +119,9 @@ def charge(
         counted.append(UnitItem(name=unit, count=count, rate=rate, nano=_SHOWN.divide(quoted, per)))
         # Divided last: 60 x (1/60) of a minute's price is that price, to the nano.
         exact = EXACT.add(exact, EXACT.divide(EXACT.multiply(quoted, multiplier), per))
-    amount = whole_nano(exact)
-    return Charge(
-        amount=amount,
-        items=items,
+    return msgspec.structs.replace(
+        tokens,
+        amount=int(min(exact, Decimal(MOST_NANO))),
         units=tuple(counted),
-        multiplier=multiplier,
         capped=exact > MOST_NANO,
     )
-
-
-def whole_nano(exact: Decimal) -> int:
-    """Rounded down (D17), and never more than MOST_NANO."""
-    return int(min(exact, Decimal(MOST_NANO)))

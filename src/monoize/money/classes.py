@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from operator import attrgetter
+from typing import Literal, get_args
 
 import msgspec
 
@@ -46,6 +47,7 @@ _COUNTS = (
     "image_output",
     "total",
 )
+_counts = attrgetter(*_COUNTS)
 
 
 def credible(usage: Usage) -> Usage:
@@ -53,12 +55,18 @@ def credible(usage: Usage) -> Usage:
 
     Providers have written negative counts, and a number beyond 64 bits would not fit into a table.
     """
-    changes: dict[str, Any] = {}
-    for name in _COUNTS:
-        count = getattr(usage, name)
+    counts = _counts(usage)
+    for count in counts:
         if count is not None and not 0 <= count <= MOST_TOKENS:
-            changes[name] = min(max(0, count), MOST_TOKENS)
-    return msgspec.structs.replace(usage, **changes) if changes else usage
+            break
+    else:
+        return usage
+    cut = {
+        name: min(max(0, count), MOST_TOKENS)
+        for name, count in zip(_COUNTS, counts, strict=True)
+        if count is not None
+    }
+    return msgspec.structs.replace(usage, **cut)
 
 
 def split(usage: Usage) -> dict[TokenClass, int]:
@@ -69,23 +77,30 @@ def split(usage: Usage) -> dict[TokenClass, int]:
     """
     usage = credible(usage)
     read, written = _wholes(usage)
-    cached, read = _taken(usage.cached_read, read)
-    # The longer-lived writes are some of all writes; where only they are counted, they are all.
-    stored, read = _taken(max(usage.cache_write or 0, usage.cache_write_1h or 0), read)
-    stored_1h, stored = _taken(usage.cache_write_1h, stored)
-    heard, read = _taken(usage.audio_input, read)
-    seen, read = _taken(usage.image_input, read)
-    thought, written = _taken(usage.reasoning, written)
-    spoken, written = _taken(usage.audio_output, written)
-    drawn, written = _taken(usage.image_output, written)
+    stored = stored_1h = heard = seen = spoken = drawn = 0
+    cached = min(usage.cached_read or 0, read)
+    read -= cached
+    if usage.cache_write or usage.cache_write_1h:
+        # The longer-lived writes are some of all writes; where only they are counted, they are all.
+        stored = min(max(usage.cache_write or 0, usage.cache_write_1h or 0), read)
+        read -= stored
+        stored_1h = min(usage.cache_write_1h or 0, stored)
+    if usage.audio_input or usage.image_input:
+        heard = min(usage.audio_input or 0, read)
+        seen = min(usage.image_input or 0, read - heard)
+    thought = min(usage.reasoning or 0, written)
+    written -= thought
+    if usage.audio_output or usage.image_output:
+        spoken = min(usage.audio_output or 0, written)
+        drawn = min(usage.image_output or 0, written - spoken)
     return {
-        "input": read,
+        "input": read - heard - seen,
         "cached_read": cached,
-        "cache_write": stored,
+        "cache_write": stored - stored_1h,
         "cache_write_1h": stored_1h,
         "audio_input": heard,
         "image_input": seen,
-        "output": written,
+        "output": written - spoken - drawn,
         "reasoning": thought,
         "audio_output": spoken,
         "image_output": drawn,
@@ -100,13 +115,10 @@ def _wholes(usage: Usage) -> tuple[int, int]:
     named (Google's own chat endpoint), so they are output.
     """
     read, written = usage.input_tokens, max(usage.output_tokens, usage.reasoning or 0)
-    unnamed = max(0, (usage.total or 0) - read - written)
+    unnamed = (usage.total or 0) - read - written
+    if unnamed <= 0:
+        return read, written
     for count in (usage.cached_read, usage.cache_write, usage.audio_input, usage.image_input):
         if count is not None and usage.input_tokens < count <= unnamed:
             read, unnamed = read + count, unnamed - count
     return read, written + unnamed
-
-
-def _taken(count: int | None, left: int) -> tuple[int, int]:
-    taken = min(count or 0, left)
-    return taken, left - taken

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, Decimal
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
 
 import msgspec
 
 from monoize.money.charge import MOST_NANO
-from monoize.money.classes import MOST_TOKENS, OUTPUT_CLASSES
-from monoize.money.rates import EXACT, Rates
+from monoize.money.classes import MOST_TOKENS
+from monoize.money.rates import Rates
 from monoize.money.weigh import Load, weigh
+from monoize.money.whole import ratio, whole
 from monoize.urp import UrpRequest, Usage
 
 __all__ = ["Produced", "input_bound", "output_bound", "produced", "reserved"]
@@ -29,7 +32,6 @@ _PER_PROVIDER_TOOL = 16_000  # a search reads pages: 10,000 to 40,000 tokens
 _BYTES_PER_TOKEN = 4  # of a fair estimate, rounded up
 _FAIR_IMAGE = 800
 
-# A chat request may carry one limit in each spelling, and a provider may obey the other one.
 _SECOND_LIMITS = ("max_tokens", "max_completion_tokens")
 
 
@@ -52,11 +54,22 @@ def input_bound(request: UrpRequest) -> int:
 
 def output_bound(request: UrpRequest, output_cap: int) -> int:
     """Tokens of the longest answers that are allowed for."""
-    second = [request.extra_body.get(name) for name in _SECOND_LIMITS]
-    limits = [limit for limit in (request.max_output_tokens, *second) if isinstance(limit, int)]
+    asked = request.max_output_tokens
+    if request.extra_body:
+        asked = _longest(asked, request.extra_body)
     # Engines take a number below 0 for "as long as you like".
-    longest = max(limits) if limits and min(limits) >= 0 else output_cap
+    longest = output_cap if asked is None or asked < 0 else asked
     return min(longest, output_cap, MOST_TOKENS) * max(1, request.n or 1)
+
+
+def _longest(asked: int | None, beside: Mapping[str, Any]) -> int | None:
+    """A chat request may carry one limit in each spelling, and a provider may obey the other one."""
+    for name in _SECOND_LIMITS:
+        other = beside.get(name)
+        if isinstance(other, int):
+            is_open = other < 0 or (asked is not None and asked < 0)
+            asked = -1 if is_open else max(asked or 0, other)
+    return asked
 
 
 def reserved(
@@ -68,15 +81,15 @@ def reserved(
     """
     load = weigh(request)
     other, images = _other_tokens(load), load.images * _PER_IMAGE
-    valid = rates.at(_bound(load))
-    plain = max(valid.rate("input"), valid.rate("cache_write"))
-    dearest = max(valid.rate(name) for name in OUTPUT_CLASSES)
-    total = EXACT.multiply(other, plain)
-    total = EXACT.fma(images, max(plain, valid.rate("image_input")), total)
-    total = EXACT.fma(load.audio, max(plain, valid.rate("audio_input")), total)
-    total = EXACT.fma(output_bound(request, output_cap), dearest, total)
-    exact = min(EXACT.multiply(total, multiplier), Decimal(MOST_NANO))
-    return int(exact.to_integral_value(ROUND_CEILING))
+    price = whole(rates.at(other + images + load.audio))
+    total = (
+        other * price.read
+        + images * price.seen
+        + load.audio * price.heard
+        + output_bound(request, output_cap) * price.written
+    )
+    times, over = ratio(multiplier)
+    return min(_ceil(total * times, price.unit * over), MOST_NANO)
 
 
 def produced(request: UrpRequest, out: Produced, known: Usage | None = None) -> Usage:
@@ -105,15 +118,10 @@ def _bound(load: Load) -> int:
 
 def _other_tokens(load: Load) -> int:
     weight = load.prose * _PER_PROSE + load.dense * _PER_DENSE + load.wide * _PER_WIDE
-    return (
-        _ceil(weight, _UNIT)
-        + load.files
-        + _PER_REQUEST
-        + load.messages * _PER_MESSAGE
-        + (_WITH_TOOLS if load.tools else 0)
-        + load.tools * _PER_TOOL
-        + load.provider_tools * _PER_PROVIDER_TOOL
-    )
+    tokens = _ceil(weight, _UNIT) + load.files + _PER_REQUEST + load.messages * _PER_MESSAGE
+    if load.tools:
+        tokens += _WITH_TOOLS + load.tools * _PER_TOOL + load.provider_tools * _PER_PROVIDER_TOOL
+    return tokens
 
 
 def _fair_input(load: Load) -> int:

@@ -64,7 +64,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
     def at(self, input_tokens: int) -> Rates:
         """The rates of a request with this much input, cached or not; they hold for all of its tokens."""
-        for tier in reversed(self.tiers):
+        for tier in reversed(self.tiers) if self.tiers else ():
             if input_tokens > tier.above:
                 return tier.rates
         return self

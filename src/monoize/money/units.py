@@ -24,6 +24,8 @@ class Units(msgspec.Struct, frozen=True, kw_only=True):
     def counts(self) -> dict[UnitClass, Decimal]:
         """What there is of each, from 0 to a credible number."""
         found: dict[UnitClass, Decimal] = {}
+        if not (self.images or self.audio_seconds or self.characters):
+            return found  # as of every chat
         for name in UNIT_CLASSES:
             count = Decimal(getattr(self, name))
             if count.is_finite() and count > 0:

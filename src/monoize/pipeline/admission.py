@@ -40,6 +40,11 @@ class Ticket(ABC):
 
 
 class Admission(ABC):
+    @property
+    def wants_reports(self) -> bool:
+        """Whether a call's trace should tell of each attempt with its time (`Trace.asked`)."""
+        return True
+
     @abstractmethod
     async def admit(self, call: Errand, trace: Trace) -> Ticket:
         """Raises Forbidden, RateLimited, BudgetExceeded or DatabaseAway."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -35,6 +35,7 @@ log = logging.getLogger("monoize.ledger")
 
 _EDGE = 4096
 _STATUSES = {"success": 200, "cancelled": 499, "error": 500}
+_NOTHING_USED = Usage()
 
 
 class Captures(msgspec.Struct, frozen=True):
@@ -60,10 +61,19 @@ class LedgerAdmission(Admission):
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
 
+    @property
+    @override
+    def wants_reports(self) -> bool:
+        return self.desk.tracer.active
+
     @override
     async def admit(self, call: Errand, trace: Trace) -> Ticket:
         amount = self.desk.tariff.reserved(call)
-        grant = await self._granted(call)
+        policy = call.incoming.caller.policy
+        if policy.requests_per_minute is None and policy.tokens_per_minute is None:
+            grant = Grant(key_id=call.incoming.caller.key or ANONYMOUS)  # nothing to count
+        else:
+            grant = await self._granted(call)
         try:
             await self.desk.journal.open(self._opening(call, amount))
         except BaseException:  # refused, away, or the caller left: it is as if it had not asked
@@ -82,16 +92,17 @@ class LedgerAdmission(Admission):
                 "requested_model": str(incoming.model or incoming.wire.get("model") or "")[:256],
                 "key_id": caller.key or ANONYMOUS,
                 **error_columns(error),
-                "duration_ms": self.milliseconds_since(incoming.started),
+                "duration_ms": _milliseconds(self.desk.clock.monotonic() - incoming.started),
             }
         )
 
-    async def _granted(self, call: Errand) -> Grant:
-        policy, tokens = call.incoming.caller.policy, 0
+    def _granted(self, call: Errand) -> Awaitable[Grant]:
+        caller, tokens = call.incoming.caller, 0
+        policy = caller.policy
         if policy.tokens_per_minute is not None:  # weighing costs time
             tokens = call.token_bound(self.desk.tariff.output_cap)
-        return await self.desk.limiter.take(
-            call.incoming.caller.key or ANONYMOUS,
+        return self.desk.limiter.take(
+            caller.key or ANONYMOUS,
             requests_per_minute=policy.requests_per_minute,
             tokens_per_minute=policy.tokens_per_minute,
             tokens=tokens,
@@ -101,39 +112,36 @@ class LedgerAdmission(Admission):
     # --- rows ---
 
     def _opening(self, call: Errand, amount: int) -> Opening:
-        caller = call.incoming.caller
+        incoming = call.incoming
+        caller = incoming.caller
+        columns = caller_columns(incoming, self.desk.clock.now())
+        columns["is_stream"] = call.wants_stream
+        columns["requested_model"] = call.requested_model
+        columns["effort"] = call.effort
         return Opening(
-            request_id=call.incoming.request_id,
+            request_id=incoming.request_id,
             key_id=caller.key or ANONYMOUS,
             user_id=caller.user,
             amount=amount,
             budgets=caller.policy.budgets,
             prepaid=caller.prepaid,
-            log={
-                **caller_columns(call.incoming, self.desk.clock.now()),
-                "is_stream": call.wants_stream,
-                "requested_model": call.requested_model,
-                "effort": call.effort,
-            },
+            log=columns,
         )
-
-    def milliseconds_since(self, started: float) -> int:
-        return max(0, round((self.desk.clock.monotonic() - started) * 1000))
 
 
 class _LedgerTicket(Ticket):
     def __init__(
         self, admission: LedgerAdmission, call: Errand, trace: Trace, grant: Grant
     ) -> None:
+        desk = admission.desk
         self.headers = limits.headers(grant)
-        self._admission = admission
-        self._desk = admission.desk
+        self._desk = desk
         self._call = call
         self._trace = trace
         self._grant = grant
         self._is_open = True
         self._ended_well = False
-        self.captures = admission.desk.captures is not None and self._capture != "off"
+        self.captures = desk.captures is not None and self._capture != "off"
 
     @property
     def _capture(self) -> str:
@@ -160,24 +168,26 @@ class _LedgerTicket(Ticket):
         self._ended_well = ending.status == "success"
         metered: Metered | None = None
         try:
+            ended = self._desk.clock.monotonic()
             metered = self._metered(ending)
-            closing = self._closing(ending, metered)
-            self._tell(ending, metered, closing.charge)
+            closing = self._closing(ending, metered, ended)
+            self._tell(ending, metered, closing.charge, ended)
         except Exception:  # a defect of ours costs the caller nothing, and nothing stays reserved
             log.exception("the request could not be added up")
             closing = self._free_closing()
         try:
-            await asyncio.shield(self._desk.journal.close(closing))
+            await self._desk.journal.close(closing)  # settled even if this is cancelled meanwhile
         except Exception:  # its reservation is settled at its estimate when this process has ended
             log.exception("the request could not be settled")
         finally:
-            await self._end_grant(metered)
+            if self._grant.is_limited:
+                await self._end_grant(metered)
 
     @property
     def _request_id(self) -> str:
         return self._call.incoming.request_id
 
-    def _closing(self, ending: Ending, metered: Metered | None) -> Closing:
+    def _closing(self, ending: Ending, metered: Metered | None, ended: float) -> Closing:
         bill = self._desk.tariff.billed(self._call, self._trace, metered)
         return Closing(
             request_id=self._request_id,
@@ -185,24 +195,26 @@ class _LedgerTicket(Ticket):
             estimated=bill.estimated,
             unpriced=bill.unpriced,
             detail=bill.detail,
-            log=self._columns(ending, metered, bill),
+            log=self._columns(ending, metered, bill, ended),
         )
 
     def _free_closing(self) -> Closing:
         columns = {"status": "error", **error_columns(MonoizeError("internal error"))}
         return Closing(request_id=self._request_id, charge=0, log=columns)
 
-    def _tell(self, ending: Ending, metered: Metered | None, charge: int) -> None:
+    def _tell(self, ending: Ending, metered: Metered | None, charge: int, ended: float) -> None:
         try:
-            self._desk.counts.add(self._finished(ending, metered, charge))
+            self._desk.counts.add(self._finished(ending, metered, charge, ended))
             if self._desk.tracer.active:
                 self._desk.tracer.record(self._report(ending, metered, charge))
         except Exception:  # whoever watches must not cost anybody money
             log.exception("the request could not be reported")
 
-    def _finished(self, ending: Ending, metered: Metered | None, charge: int) -> Finished:
+    def _finished(
+        self, ending: Ending, metered: Metered | None, charge: int, ended: float
+    ) -> Finished:
         trace, incoming = self._trace, self._call.incoming
-        usage = metered.usage if metered is not None else Usage()
+        usage = metered.usage if metered is not None else _NOTHING_USED
         first = trace.first_byte
         return Finished(
             protocol=incoming.spoken,
@@ -213,7 +225,7 @@ class _LedgerTicket(Ticket):
             cached_tokens=usage.cached_read or 0,
             output_tokens=usage.output_tokens,
             charge=charge,
-            seconds=self._desk.clock.monotonic() - incoming.started,
+            seconds=ended - incoming.started,
             first_byte_seconds=None if first is None else first - incoming.started,
         )
 
@@ -251,14 +263,16 @@ class _LedgerTicket(Ticket):
         if metered is None and not self._trace.attempts:
             await desk.limiter.release(self._grant, desk.clock.now())
             return
-        usage = metered.usage if metered is not None else Usage()
+        usage = metered.usage if metered is not None else _NOTHING_USED
         tokens = usage.input_tokens + usage.output_tokens
         await desk.limiter.settle(self._grant, tokens, desk.clock.now())
 
-    def _columns(self, ending: Ending, metered: Metered | None, bill: Bill) -> dict[str, Any]:
+    def _columns(
+        self, ending: Ending, metered: Metered | None, bill: Bill, ended: float
+    ) -> dict[str, Any]:
         trace, started = self._trace, self._call.incoming.started
-        first, total = trace.first_byte, self._admission.milliseconds_since(started)
-        return {
+        first, total = trace.first_byte, _milliseconds(ended - started)
+        columns = {
             "status": ending.status,
             "provider": trace.provider,
             "channel": trace.channel,
@@ -270,9 +284,22 @@ class _LedgerTicket(Ticket):
             "estimated": bill.estimated,
             "unpriced": bill.unpriced,
             "http_status": _STATUSES[ending.status],
-            **error_columns(ending.error),
-            "first_byte_ms": None if first is None else max(0, round((first - started) * 1000)),
+            "first_byte_ms": None if first is None else _milliseconds(first - started),
             "duration_ms": total,
             "overhead_ms": max(0, total - round(trace.upstream_seconds * 1000)),
-            "losses": list(trace.request_losses.and_(trace.response_losses).dropped) or None,
+            "losses": _losses(trace),
         }
+        if ending.error is not None:
+            columns |= error_columns(ending.error)
+        return columns
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(0, round(seconds * 1000))
+
+
+def _losses(trace: Trace) -> list[str] | None:
+    asked, answered = trace.request_losses, trace.response_losses
+    if not (asked.dropped or answered.dropped):
+        return None
+    return list(asked.and_(answered).dropped)

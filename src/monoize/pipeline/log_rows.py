@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from monoize.errors import MonoizeError
 from monoize.money.meter import Metered
 from monoize.pipeline.call import Incoming
+from monoize.urp import Usage, Value
 
 __all__ = ["ANONYMOUS", "caller_columns", "error_columns", "usage_columns"]
 
@@ -42,12 +44,10 @@ def usage_columns(metered: Metered | None) -> dict[str, Any]:
     if metered is None:
         return {}
     usage = metered.usage
-    counts: dict[str, Any] = {
-        name: value
-        for name in usage.__struct_fields__
-        if isinstance(value := getattr(usage, name), int)
-    }
-    counts |= {name: f"{count:f}" for name, count in metered.units.counts().items()}
+    every = zip(_COUNTS, _counts(usage), strict=True)
+    counts: dict[str, Any] = {name: count for name, count in every if count is not None}
+    for unit, many in metered.units.counts().items():
+        counts[unit] = f"{many:f}"
     return {
         "input_tokens": usage.input_tokens,
         "cached_tokens": usage.cached_read,
@@ -56,3 +56,8 @@ def usage_columns(metered: Metered | None) -> dict[str, Any]:
         "reasoning_tokens": usage.reasoning,
         "usage": counts,
     }
+
+
+# Every count that a usage may have: all its own fields.
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name not in Value.__struct_fields__)
+_counts = attrgetter(*_COUNTS)

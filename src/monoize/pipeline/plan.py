@@ -13,7 +13,7 @@ from monoize.operation import Operation, Payload
 from monoize.pipeline.call import Incoming
 from monoize.pipeline.kit import Kit
 from monoize.routing.policy import policy_of
-from monoize.routing.survey import Explanation, Wanted, explained
+from monoize.routing.survey import Explanation, Wanted, explained, is_anybody_able
 from monoize.settings import OperationId, OperationSettings, PolicyName, PolicySettings
 
 __all__ = ["Plan", "check_model", "plain_wants", "planned", "wants"]
@@ -78,9 +78,9 @@ def planned(
 ) -> Plan:
     """Raises NoBackend where nobody could do it; one that is only unwell may still be asked."""
     needed = _needed(operation, payload, asks)
-    found = explained(needed, kit.catalog, kit.board, kit.clock.monotonic())
-    if found.code is None:
+    if is_anybody_able(needed, kit.catalog):
         return Plan(payload=payload, asks=needed)
+    found = explained(needed, kit.catalog, kit.board, kit.clock.monotonic())
     if degrade:
         for missing in dict.fromkeys(found.lacking.values()):
             if missing & asks.features:  # what a request requires itself is never left out

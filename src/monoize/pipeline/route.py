@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import TypeVar
 
 import msgspec
 from typing_extensions import override
@@ -55,17 +55,20 @@ async def fail_forward(
     Once `work` has returned there is no other channel any more: the caller may have seen something (D10).
     """
     wanted = _wanted(errand, kit)
-    _check_offer(errand, wanted, kit)
     waterfall = Waterfall(
         wanted, kit.catalog, kit.board, kit.budget, kit.affinity, kit.dice, kit.load
     )
     course = _Course(errand, kit, trace, begun, work, waterfall)
     try:
-        while (turn := waterfall.next(kit.clock.monotonic())) is not None:
+        turn = waterfall.next(kit.clock.monotonic())
+        if turn is None:
+            _check_offer(errand, wanted, kit)  # why nobody could be asked, if not for their health
+        while turn is not None:
             hedge = turn.hedge
-            won = await (course.alone(turn) if hedge is None else course.hedged(turn, hedge))
-            if won is not None:
-                return won.done
+            done = await (course.alone(turn) if hedge is None else course.hedged(turn, hedge))
+            if done is not _LOST:
+                return done
+            turn = waterfall.next(kit.clock.monotonic())
     finally:
         waterfall.release()
     raise _exhausted(errand, waterfall, course.errors, kit.clock.monotonic())
@@ -80,8 +83,13 @@ def _wanted(errand: Errand, kit: Kit) -> Wanted:
     return msgspec.structs.replace(wanted, default_policy=policy_of(tuning.policy))
 
 
-class _Won(NamedTuple, Generic[T]):
-    done: T
+class _Lost(Enum):
+    """A channel failed, and somebody else may try."""
+
+    LOST = "lost"
+
+
+_LOST = _Lost.LOST
 
 
 class _Course(Course[A, T]):
@@ -99,49 +107,61 @@ class _Course(Course[A, T]):
         self.clock = kit.clock
         self.trace = trace
         self.errors: list[tuple[MonoizeError, Verdict]] = []
+        self._kit = kit
         self._errand = errand
         self._begun = begun
         self._work = work
         self._waterfall = waterfall
 
-    async def alone(self, turn: Turn) -> _Won[T] | None:
-        """None: it failed, and somebody else may try."""
-        with _held(turn.permit, self.clock):
+    async def alone(self, turn: Turn) -> T | _Lost:
+        clock, permit = self.clock, turn.permit
+        try:
             attempt = self._begun(turn.candidate)
-            started = self.clock.monotonic()
+            started = clock.monotonic()
             try:
                 done = await self._work(attempt)
             except MonoizeError as error:
                 verdict = await self.lost(turn, attempt, started, error)
                 if not verdict.advances:
                     raise
-                return None
+                return _LOST
             except BaseException:
                 await attempt.close()
                 raise
             return self._won(turn, attempt, started, done)
+        except BaseException:
+            _leave_blameless(permit, clock)
+            raise
 
-    async def hedged(self, turn: Turn, hedge: PolicySettings) -> _Won[T] | None:
+    async def hedged(self, turn: Turn, hedge: PolicySettings) -> T | _Lost:
         """The same with others beside it."""
         leg = await Race(self, hedge).run(turn)
         if leg is None:
-            return None
-        with _held(leg.turn.permit, self.clock):
+            return _LOST
+        try:
             return self._won(leg.turn, leg.attempt, leg.started, leg.task.result())
+        except BaseException:
+            _leave_blameless(leg.turn.permit, self.clock)
+            raise
 
-    def _won(self, turn: Turn, attempt: A, started: float, done: T) -> _Won[T]:
-        trace, clock = self.trace, self.clock
-        trace.asked.append(_report(attempt, clock, started, None))
-        if attempt.was_sent:
-            trace.first_byte = clock.monotonic()
-            next_key = _follow_up(self._errand, turn, done)
-            self._waterfall.succeeded(turn, clock.monotonic(), next_key)
-        if isinstance(done, Lasting):
-            done.watched(turn.permit, clock)
+    def _won(self, turn: Turn, attempt: A, started: float, done: T) -> T:
+        now = self.clock.monotonic()
+        self._report(attempt, started, None)
+        was_sent = attempt.was_sent
+        if was_sent:
+            self.trace.first_byte = now
+            self._waterfall.succeeded(turn, now, _follow_up(self._errand, turn, done))
+        if not isinstance(done, Whole) and isinstance(done, Lasting):
+            done.watched(turn.permit, self.clock)
         else:
-            proved = Outcome.SUCCESS if attempt.was_sent else Outcome.NEUTRAL
-            turn.permit.settle(proved, clock.monotonic())
-        return _Won(done)
+            turn.permit.settle(Outcome.SUCCESS if was_sent else Outcome.NEUTRAL, now)
+        return done
+
+    def _report(
+        self, attempt: A, started: float, error_code: str | None, error: MonoizeError | None = None
+    ) -> None:
+        if self._kit.admission.wants_reports:
+            self.trace.asked.append(_reported(attempt, self.clock, started, error_code, error))
 
     # --- for a race ---
 
@@ -159,7 +179,7 @@ class _Course(Course[A, T]):
 
     @override
     async def lost(self, turn: Turn, attempt: A, started: float, error: MonoizeError) -> Verdict:
-        self.trace.asked.append(_report(attempt, self.clock, started, error.error_code, error))
+        self._report(attempt, started, error.error_code, error)
         verdict = judged(error, turn.candidate.provider.fail_forward_on, self.clock.now())
         turn.permit.settle(verdict.outcome, self.clock.monotonic(), verdict.retry_after)
         await attempt.close()
@@ -171,20 +191,15 @@ class _Course(Course[A, T]):
 
     @override
     def cut_off(self, attempt: A, started: float) -> None:
-        self.trace.asked.append(_report(attempt, self.clock, started, _CUT_OFF))
+        self._report(attempt, started, _CUT_OFF)
 
 
-@contextmanager
-def _held(permit: Permit, clock: Clock) -> Iterator[None]:
+def _leave_blameless(permit: Permit, clock: Clock) -> None:
     """Cancelled, or a defect: the channel is not to blame, and its place is free again."""
-    try:
-        yield
-    except BaseException:
-        permit.settle(Outcome.NEUTRAL, clock.monotonic())  # unless it has been settled before
-        raise
+    permit.settle(Outcome.NEUTRAL, clock.monotonic())  # unless it has been settled before
 
 
-def _report(
+def _reported(
     attempt: Try,
     clock: Clock,
     started: float,
@@ -221,18 +236,22 @@ def check_offer(errand: Errand, kit: Kit) -> None:
 
 
 def _check_offer(errand: Errand, wanted: Wanted, kit: Kit) -> None:
-    offers = list(kit.catalog.offers(errand.model))
-    if not offers and wanted.operation == "chat_completions":
+    everybody = kit.catalog.listing(errand.model).terms
+    if not everybody and wanted.operation == "chat_completions":
         raise ModelNotFound(f"no provider has the model {errand.requested_model!r}", param="model")
-    able = [
-        row
-        for provider, row in offers
-        if objection(wanted, provider.id, kit.catalog.capabilities(provider, row)) is None
-    ]
-    if not able:
+    for terms in everybody:
+        if objection(wanted, terms.provider.id, terms.capabilities) is None:
+            break
+    else:
         raise _nobody(errand, wanted, kit)
-    cheapest = min(row.exact_multiplier() for row in able)
-    if errand.ceiling is not None and cheapest > errand.ceiling:
+    if errand.ceiling is None:
+        return
+    cheapest = min(
+        terms.multiplier
+        for terms in everybody
+        if objection(wanted, terms.provider.id, terms.capabilities) is None
+    )
+    if cheapest > errand.ceiling:
         raise Forbidden(
             f"the multiplier of {errand.requested_model!r} is at least {cheapest}, above the ceiling {errand.ceiling}",
             param="max_multiplier",

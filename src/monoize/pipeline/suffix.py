@@ -19,12 +19,15 @@ BUILT_IN_SUFFIXES: Mapping[str, str] = {
     "-xhigh": "xhigh",
     "-max": "xhigh",
 }
+_ENDINGS = tuple(BUILT_IN_SUFFIXES)
 
 
 def resolved(request: UrpRequest, catalog: Catalog, configured: Mapping[str, str]) -> UrpRequest:
     """Exact names first, then suffixes, then globs on the full name (D49)."""
     if catalog.exists(request.model):
         return request  # MSUF-2
+    if not configured and not request.model.endswith(_ENDINGS):
+        return request  # MSUF-6, without a look at each of them
     for suffix, effort in _suffixes(configured):
         base = request.model.removesuffix(suffix)
         if base and base != request.model and catalog.covers(base):

@@ -32,6 +32,10 @@ class Health(StrEnum):
     PROBING = "probing"
 
 
+# Looked at by every request, and a name of a module is found sooner than a member of an enumeration.
+_HEALTHY, _UNHEALTHY, _PROBING = Health.HEALTHY, Health.UNHEALTHY, Health.PROBING
+
+
 class Outcome(StrEnum):
     """How an attempt ended, as far as the channel is to blame for it."""
 
@@ -39,6 +43,10 @@ class Outcome(StrEnum):
     FAILURE = "failure"  # 5xx, 408, 409, 425, time-out, network, a reply that cannot be read
     RATE_LIMITED = "rate_limited"  # 429
     NEUTRAL = "neutral"  # a final 4xx, or nobody knows: the caller left
+
+
+_SUCCESS, _NEUTRAL = Outcome.SUCCESS, Outcome.NEUTRAL
+_FAILURE, _RATE_LIMITED = Outcome.FAILURE, Outcome.RATE_LIMITED
 
 
 class Signal(StrEnum):
@@ -118,9 +126,7 @@ class Permit:
         if self._settled:
             return
         self._settled = True
-        self._breaker.attempt_ended(
-            self._epoch, outcome, now, retry_after, already_proved=self._proved
-        )
+        self._breaker.attempt_ended(self._epoch, outcome, now, retry_after, self._proved)
 
 
 class Breaker:
@@ -146,11 +152,13 @@ class Breaker:
     # --- asked before an attempt ---
 
     def health(self, now: float) -> Health:
-        if self._health is Health.UNHEALTHY and now >= self.cooldown_until:
+        if self._health is _UNHEALTHY and now >= self.cooldown_until:
             return TRANSITIONS[self._health, Signal.COOLED]
         return self._health
 
     def eligible(self, now: float) -> bool:
+        if self._health is _HEALTHY:
+            return now >= self.resting_until
         match self.health(now):
             case Health.HEALTHY:
                 return now >= self.resting_until
@@ -176,8 +184,8 @@ class Breaker:
 
     def admit(self, now: float) -> Permit:
         """Reserves the place; only for somebody who has found the channel eligible just now."""
-        if self.health(now) is Health.PROBING:
-            if self._health is Health.UNHEALTHY:
+        if self._health is not _HEALTHY and self.health(now) is _PROBING:
+            if self._health is _UNHEALTHY:
                 self._move(Signal.COOLED)
             self._inside = True
         return Permit(self, self._epoch)
@@ -202,7 +210,7 @@ class Breaker:
     # --- told by permits ---
 
     def reply_began(self, epoch: int | None, now: float) -> None:
-        if epoch == self._epoch and self._health is Health.PROBING:
+        if epoch == self._epoch and self._health is _PROBING:
             self.last_success_at = now
             self._prove()
 
@@ -212,26 +220,23 @@ class Breaker:
         outcome: Outcome,
         now: float,
         retry_after: float | None,
-        *,
         already_proved: bool,
     ) -> None:
         self.totals[outcome] += 1
-        match outcome:
-            case Outcome.SUCCESS:
-                self.last_success_at = now
-            case Outcome.FAILURE | Outcome.RATE_LIMITED:
-                self.last_failure_at = now
-            case Outcome.NEUTRAL:
-                pass
+        failed = outcome is _FAILURE or outcome is _RATE_LIMITED
+        if outcome is _SUCCESS:
+            self.last_success_at = now
+        elif failed:
+            self.last_failure_at = now
         if epoch is None:
             self._resorting = False
         if epoch != self._epoch:  # stale, or a last resort
             return
         self._count(outcome, now)
-        if self._health is Health.PROBING:
+        if self._health is _PROBING:
             self._inside = False
             self._end_while_probing(outcome, now, retry_after, already_proved=already_proved)
-        elif outcome in {Outcome.FAILURE, Outcome.RATE_LIMITED}:
+        elif failed:
             self._fail_while_healthy(outcome, now, retry_after)
 
     # --- inside ---
@@ -293,13 +298,13 @@ class Breaker:
 
     def _count(self, outcome: Outcome, now: float) -> None:
         """429 neither lengthens nor ends a run of failures; NEUTRAL is no sample at all (HEALTH-1b)."""
-        if outcome is Outcome.NEUTRAL:
+        if outcome is _NEUTRAL:
             return
-        if outcome is Outcome.FAILURE:
+        if outcome is _FAILURE:
             self.consecutive_failures += 1
-        elif outcome is Outcome.SUCCESS:
+        elif outcome is _SUCCESS:
             self.consecutive_failures = 0
-        failed = outcome is not Outcome.SUCCESS
+        failed = outcome is not _SUCCESS
         self._samples.append((now, failed))
         self._failed_samples += failed
         if len(self._samples) > SAMPLES_KEPT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 
 import msgspec
 
@@ -10,7 +11,19 @@ from monoize.globs import glob_matches, is_glob
 from monoize.routing.capability import OF_TYPE, Capabilities
 from monoize.settings import ChannelSettings, ModelSettings, ProviderSettings
 
-__all__ = ["LOCAL_CHANNEL", "Candidate", "Catalog", "channels_of", "model_row", "upstream_name"]
+__all__ = [
+    "LOCAL_CHANNEL",
+    "Candidate",
+    "Catalog",
+    "Listing",
+    "Terms",
+    "channels_of",
+    "model_row",
+    "upstream_name",
+]
+
+_LONGEST_NAME = 256  # a caller may choose the name: longer ones are looked for each time
+_TERMS_KEPT = 8192  # of all names together, and one more for each name
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,11 +34,31 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     upstream_model: str
 
 
+class Terms(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What one provider has to say about one model, worked out once: every request asks."""
+
+    provider: ProviderSettings
+    row: ModelSettings
+    upstream_model: str
+    multiplier: Decimal
+    capabilities: Capabilities
+    candidates: tuple[Candidate, ...]  # every channel, switched on or not
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Every enabled provider that has a model, in configured order (ROUT-1, ROUT-2)."""
+
+    terms: tuple[Terms, ...]
+    by_provider: Mapping[str, Terms]
+
+
 LOCAL_CHANNEL = ChannelSettings(id="engine")
 _LOCAL_CHANNELS = (LOCAL_CHANNEL,)
 
 
 class Catalog:
+    """Of one configuration; what it has found for a name it remembers, so that providers without it cost nothing."""
+
     def __init__(
         self,
         providers: tuple[ProviderSettings, ...],
@@ -42,6 +75,18 @@ class Catalog:
             for row in p.models.values()
             if row.capabilities is not None
         }
+        self._by_name: dict[str, list[int]] = {}  # places of those that have an exact name
+        self._with_globs: list[int] = []  # places of those that may have any name
+        for place, provider in enumerate(self.providers):
+            for name in provider.models:
+                if not is_glob(name):
+                    self._by_name.setdefault(name, []).append(place)
+            if any(map(is_glob, provider.models)):
+                self._with_globs.append(place)
+        globs = (name for place in self._with_globs for name in self.providers[place].models)
+        self._globs = tuple(dict.fromkeys(g for g in globs if is_glob(g) and g.strip("*")))
+        self._listings: dict[str, Listing] = {}
+        self._terms_kept = 0
 
     def capabilities(
         self, provider: ProviderSettings, row: ModelSettings | None = None
@@ -51,32 +96,53 @@ class Catalog:
             return self._usual[provider.id]
         return self._of_row[provider.id, id(row)]
 
+    def listing(self, model: str) -> Listing:
+        """Who has the model."""
+        found = self._listings.get(model)
+        if found is None:
+            places = sorted({*self._by_name.get(model, ()), *self._with_globs})
+            terms = [self.terms_of(self.providers[place], model) for place in places]
+            found = _listed(tuple(one for one in terms if one is not None))
+            self._remember(model, found)
+        return found
+
+    def terms_of(self, provider: ProviderSettings, model: str) -> Terms | None:
+        """Of any configured provider; None: it does not have the model."""
+        row = model_row(provider.models, model)
+        if row is None:
+            return None
+        name = upstream_name(row, model)
+        return Terms(
+            provider=provider,
+            row=row,
+            upstream_model=name,
+            multiplier=row.exact_multiplier(),
+            capabilities=self.capabilities(provider, row),
+            candidates=tuple(
+                Candidate(provider=provider, channel=channel, upstream_model=name)
+                for channel in channels_of(provider)
+            ),
+        )
+
     def offers(self, model: str) -> Iterator[tuple[ProviderSettings, ModelSettings]]:
         """Every enabled provider that has the model, with its row, in configured order (ROUT-1, ROUT-2)."""
-        for provider in self.providers:
-            row = model_row(provider.models, model)
-            if row is not None:
-                yield provider, row
+        for terms in self.listing(model).terms:
+            yield terms.provider, terms.row
 
     def candidates(self, model: str) -> Iterator[Candidate]:
         """Every enabled channel that could serve the model, in configured order, whatever its health."""
-        for provider, row in self.offers(model):
-            name = upstream_name(row, model)
-            for channel in channels_of(provider):
-                if channel.enabled and channel.weight > 0:
-                    yield Candidate(provider=provider, channel=channel, upstream_model=name)
+        for terms in self.listing(model).terms:
+            for candidate in terms.candidates:
+                if candidate.channel.enabled and candidate.channel.weight > 0:
+                    yield candidate
 
     def exists(self, model: str) -> bool:
         """Some enabled provider has the model by its very name."""
-        return not is_glob(model) and any(model in p.models for p in self.providers)
+        return model in self._by_name
 
     def covers(self, model: str) -> bool:
         """The model has a name here, or a glob that says more than `*` (D49)."""
-        return self.exists(model) or any(
-            glob.strip("*") and is_glob(glob) and glob_matches(glob, model)
-            for provider in self.providers
-            for glob in provider.models
-        )
+        return model in self._by_name or any(glob_matches(glob, model) for glob in self._globs)
 
     def exact_models(self) -> tuple[tuple[str, ProviderSettings], ...]:
         """Every model with a name of its own, once, with the first provider that has it."""
@@ -86,6 +152,20 @@ class Catalog:
                 if not is_glob(name):
                     found.setdefault(name, provider)
         return tuple(found.items())
+
+    def _remember(self, model: str, found: Listing) -> None:
+        if len(model) > _LONGEST_NAME:
+            return
+        size = len(found.terms) + 1
+        if self._terms_kept + size > _TERMS_KEPT:
+            self._listings.clear()
+            self._terms_kept = 0
+        self._listings[model] = found
+        self._terms_kept += size
+
+
+def _listed(terms: tuple[Terms, ...]) -> Listing:
+    return Listing(terms=terms, by_provider={one.provider.id: one for one in terms})
 
 
 def _of_provider(provider: ProviderSettings, engines: Mapping[str, Capabilities]) -> Capabilities:

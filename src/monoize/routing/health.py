@@ -41,12 +41,13 @@ class ChannelHealth(msgspec.Struct, frozen=True, kw_only=True):
     last_failure_seconds_ago: float | None
 
 
-class _Known(NamedTuple):
+class _Known(msgspec.Struct, eq=False):
     """The limits of a channel, and the settings that they were read from."""
 
     provider: ProviderSettings
     channel: ChannelSettings
     limits: HealthLimits
+    breaker: Breaker | None = None  # of all models, once it was used with these limits
 
 
 class HealthBoard:
@@ -59,18 +60,16 @@ class HealthBoard:
 
     def limits(self, provider: ProviderSettings, channel: ChannelSettings) -> HealthLimits:
         """Channel, provider, global, default (HEALTH-1a); read anew when the settings are other ones."""
-        known = self._known.get((provider.id, channel.id))
-        if known is None or known.provider is not provider or known.channel is not channel:
-            limits = HealthLimits.of(channel.health, provider.health, self._global)
-            known = _Known(provider, channel, limits)
-            self._known[provider.id, channel.id] = known
-        return known.limits
+        return self._read(provider, channel).limits
 
     def breaker(
         self, provider: ProviderSettings, channel: ChannelSettings, upstream_model: str
     ) -> Breaker:
         """One for each channel or, with `per_model`, for each model on it (D11)."""
-        limits = self.limits(provider, channel)
+        known = self._read(provider, channel)
+        if known.breaker is not None:
+            return known.breaker
+        limits = known.limits
         if limits.per_model:
             return self._of_model(ChannelId(provider.id, channel.id, upstream_model), limits)
         key = ChannelId(provider.id, channel.id)
@@ -78,6 +77,7 @@ class HealthBoard:
         if breaker is None:
             breaker = self._channels[key] = Breaker(limits)
         breaker.limits = limits
+        known.breaker = breaker
         return breaker
 
     def breakers(
@@ -108,6 +108,13 @@ class HealthBoard:
                     key = ChannelId(provider.id, channel.id, model)
                     rows.append(_row(key, breaker, now, eligible=is_open and breaker.eligible(now)))
         return rows
+
+    def _read(self, provider: ProviderSettings, channel: ChannelSettings) -> _Known:
+        known = self._known.get((provider.id, channel.id))
+        if known is None or known.provider is not provider or known.channel is not channel:
+            limits = HealthLimits.of(channel.health, provider.health, self._global)
+            known = self._known[provider.id, channel.id] = _Known(provider, channel, limits)
+        return known
 
     def _unused(
         self, provider: ProviderSettings, channel: ChannelSettings

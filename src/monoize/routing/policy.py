@@ -57,8 +57,9 @@ class LoadBoard:
         self._credits: OrderedDict[tuple[Scope, _Place], int] = OrderedDict()
 
     def boarded(self, candidate: Candidate, permit: Permit, now: float) -> Permit:
-        way = _way(candidate)
-        place = way[:2]
+        provider, channel = candidate.provider.id, candidate.channel.id
+        place = provider, channel
+        way = provider, channel, candidate.upstream_model
         self._in_flight[place] = self._in_flight.get(place, 0) + 1
         self._touched(way, now)
         return _Flight(self, way, permit, now)

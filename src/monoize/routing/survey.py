@@ -11,11 +11,10 @@ import msgspec
 
 from monoize.routing.breaker import Breaker, Health
 from monoize.routing.capability import Capabilities
-from monoize.routing.catalog import Candidate, Catalog, channels_of, model_row, upstream_name
+from monoize.routing.catalog import Candidate, Catalog, Terms
 from monoize.routing.health import HealthBoard
 from monoize.settings import (
     ChannelSettings,
-    ModelSettings,
     OperationId,
     PolicySettings,
     ProviderSettings,
@@ -31,6 +30,7 @@ __all__ = [
     "Wanted",
     "explained",
     "health_objection",
+    "is_anybody_able",
     "looked_at",
     "objection",
     "offered",
@@ -100,33 +100,30 @@ def surveyed(wanted: Wanted, catalog: Catalog, board: HealthBoard, now: float) -
     """Every provider that has the model, switched off or not, in configured order; nothing is reserved."""
     found = []
     for provider in catalog.configured:
-        row = model_row(provider.models, wanted.model)
-        if row is None:
+        terms = catalog.terms_of(provider, wanted.model)
+        if terms is None:
             continue
-        against = provider_objection(provider, row, wanted, catalog)
+        against = provider_objection(terms, wanted)
         if against is not None:
-            found.append(whole_provider(provider, row, wanted.model, against.reason))
+            found.append(whole_provider(terms, against.reason))
             continue
-        for candidate, _, reason in looked_at(provider, row, wanted.model, board, now):
+        for candidate, _, reason in looked_at(terms, board, now):
             found.append(offered(candidate, reason))
     return found
 
 
-def provider_objection(
-    provider: ProviderSettings, row: ModelSettings, wanted: Wanted, catalog: Catalog
-) -> Objection | None:
+def provider_objection(terms: Terms, wanted: Wanted) -> Objection | None:
     """ROUT-2, but for the model itself; and what spec 4 adds to it."""
+    provider = terms.provider
     if not provider.enabled:
         return _DISABLED
-    against = objection(wanted, provider.id, catalog.capabilities(provider, row))
+    against = objection(wanted, provider.id, terms.capabilities)
     if against is not None:
         return against
-    if wanted.ceiling is not None:
-        multiplier = row.exact_multiplier()
-        if multiplier > wanted.ceiling:
-            return Objection(
-                "ceiling", f"multiplier {multiplier} is above the ceiling {wanted.ceiling}"
-            )
+    if wanted.ceiling is not None and terms.multiplier > wanted.ceiling:
+        return Objection(
+            "ceiling", f"multiplier {terms.multiplier} is above the ceiling {wanted.ceiling}"
+        )
     return None
 
 
@@ -184,16 +181,16 @@ def explained(wanted: Wanted, catalog: Catalog, board: HealthBoard, now: float) 
     have_it: list[str] = []
     somebody = False
     for provider in catalog.configured:
-        row = model_row(provider.models, wanted.model)
-        if row is not None:
+        terms = catalog.terms_of(provider, wanted.model)
+        if terms is not None:
             have_it.append(provider.id)
-        against = _said_against(provider, row, wanted, catalog, board, now)
+        against = _said_against(provider, terms, wanted, catalog, board, now)
         somebody = somebody or _may_be_asked(against)
         if against is None:
             continue
         found[provider.id] = against
         if against.missing and _may_be_asked(
-            _said_against(provider, row, plainer, catalog, board, now)
+            _said_against(provider, terms, plainer, catalog, board, now)
         ):
             lacking[provider.id] = against.missing
     return Explanation(
@@ -204,29 +201,38 @@ def explained(wanted: Wanted, catalog: Catalog, board: HealthBoard, now: float) 
     )
 
 
+def is_anybody_able(wanted: Wanted, catalog: Catalog) -> bool:
+    """Whether `explained` would find somebody who may be asked, be it as a last resort; looks only at those with the model."""
+    return any(
+        provider_objection(terms, wanted) is None
+        and any(c.channel.enabled and c.channel.weight > 0 for c in terms.candidates)
+        for terms in catalog.listing(wanted.model).terms
+    )
+
+
 def _may_be_asked(against: Objection | None) -> bool:
     return against is None or against.ground == "health"
 
 
 def _said_against(
     provider: ProviderSettings,
-    row: ModelSettings | None,
+    terms: Terms | None,
     wanted: Wanted,
     catalog: Catalog,
     board: HealthBoard,
     now: float,
 ) -> Objection | None:
-    if row is None:
+    if terms is None:
         if not provider.enabled:
             return _DISABLED
         against = objection(wanted, provider.id, catalog.capabilities(provider))
         return against or Objection("model", f"does not offer the model {wanted.model!r}")
-    against = provider_objection(provider, row, wanted, catalog)
+    against = provider_objection(terms, wanted)
     if against is not None:
         return against
     reasons = []
     ground: Ground = "channels"
-    for candidate, breaker, reason in looked_at(provider, row, wanted.model, board, now):
+    for candidate, breaker, reason in looked_at(terms, board, now):
         if reason is None:
             return None
         if breaker is not None:
@@ -251,20 +257,18 @@ def _code(objections: list[Objection]) -> NobodyCode:
 
 
 def looked_at(
-    provider: ProviderSettings, row: ModelSettings, model: str, board: HealthBoard, now: float
+    terms: Terms, board: HealthBoard, now: float
 ) -> Iterator[tuple[Candidate, Breaker | None, str | None]]:
     """The channels with what speaks against each; a breaker only for those that may get traffic at all (ROUT-3)."""
-    name = upstream_name(row, model)
-    for channel in channels_of(provider):
-        breaker = None
+    for candidate in terms.candidates:
+        channel, breaker = candidate.channel, None
         if not channel.enabled:
             reason: str | None = "channel is disabled"
         elif channel.weight <= 0:
             reason = "weight is 0"
         else:
-            breaker = board.breaker(provider, channel, name)
+            breaker = board.breaker(terms.provider, channel, terms.upstream_model)
             reason = health_objection(breaker, now)
-        candidate = Candidate(provider=provider, channel=channel, upstream_model=name)
         yield candidate, breaker, reason
 
 
@@ -289,13 +293,11 @@ def health_objection(breaker: Breaker, now: float) -> str | None:
             return "probing: another request is on its way"
 
 
-def whole_provider(
-    provider: ProviderSettings, row: ModelSettings, model: str, reason: str
-) -> Offer:
+def whole_provider(terms: Terms, reason: str) -> Offer:
     return Offer(
-        provider=provider,
+        provider=terms.provider,
         channel=None,
-        upstream_model=upstream_name(row, model),
+        upstream_model=terms.upstream_model,
         reason=reason,
     )
 

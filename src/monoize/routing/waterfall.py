@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import msgspec
 
@@ -11,7 +10,7 @@ from monoize.clock import Dice
 from monoize.routing.affinity import Affinity
 from monoize.routing.breaker import Breaker, Outcome, Permit
 from monoize.routing.budget import RetryBudget
-from monoize.routing.catalog import Candidate, Catalog
+from monoize.routing.catalog import Candidate, Catalog, Terms
 from monoize.routing.health import HealthBoard
 from monoize.routing.policy import BY_WEIGHT, LoadBoard, Scope, chosen, drawn, policy_of
 from monoize.routing.survey import (
@@ -25,7 +24,7 @@ from monoize.routing.survey import (
     whole_provider,
 )
 from monoize.routing.verdict import Verdict
-from monoize.settings import ModelSettings, PolicySettings, ProviderSettings
+from monoize.settings import PolicySettings, ProviderSettings
 
 __all__ = ["Offer", "Tried", "Turn", "Wanted", "Waterfall", "drawn", "surveyed"]
 
@@ -53,9 +52,6 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     channel: str
     message: str
     status: int | None = None
-
-
-_Offer: TypeAlias = tuple[ProviderSettings, ModelSettings]
 
 
 class _Round(msgspec.Struct, kw_only=True):
@@ -93,13 +89,14 @@ class Waterfall:
         self.tried: list[Tried] = []
         self.passed: list[Offer] = []
         self._wanted = wanted
-        self._catalog = catalog
         self._board = board
         self._budget = budget
         self._affinity = affinity
         self._dice = dice
         self._load = LoadBoard() if load is None else load
-        self._groups = _grouped(wanted, catalog)
+        self._unasked = catalog.listing(wanted.model).terms  # for whom no round has begun
+        self._groups: Iterator[tuple[Terms, ...]] | None = None  # from the first round on
+        self._straight: Terms | None = None  # whose round was not needed so far
         self._round: _Round | None = None
         self._closed: list[_Seat] = []  # would be asked, were they eligible: for the last resort
         self._conversation: str | None = None
@@ -112,10 +109,12 @@ class Waterfall:
         """The next attempt, its place reserved; None: nobody is left."""
         if self._over:
             return None
+        turn = None
         if not self._is_inside:
             self._is_inside = True
             self._budget.enter()
-        turn = self._next_in_order(now) or self._last_resort(now)
+            turn = self._only_choice(now)
+        turn = turn or self._next_in_order(now) or self._last_resort(now)
         self._over = turn is None
         self._turns += turn is not None
         return turn
@@ -141,6 +140,8 @@ class Waterfall:
         )
         if turn.repeat:
             self._give_back_repeats()
+        if self._straight is not None:
+            self._round, self._straight = self._spent(self._straight), None
         if not verdict.advances:  # ROUT-6
             self._over = True
         elif verdict.skips_provider:
@@ -178,7 +179,46 @@ class Waterfall:
 
     # --- inside ---
 
+    def _only_choice(self, now: float) -> Turn | None:
+        """The first provider's only channel, where it is well: most requests need nothing more.
+
+        The turn is the one that a round would give; the round itself is made when the channel has failed (`_spent`).
+        """
+        wanted = self._wanted
+        if wanted.pool or wanted.preferred or not self._unasked:
+            return None
+        terms = self._unasked[0]
+        candidate = terms.candidates[0]
+        channel = candidate.channel
+        if (
+            len(terms.candidates) > 1
+            or not channel.enabled
+            or channel.weight <= 0
+            or self._policy((terms,)).name == "hedged"
+            or provider_objection(terms, wanted) is not None
+        ):
+            return None
+        breaker = self._board.breaker(terms.provider, channel, terms.upstream_model)
+        if not breaker.eligible(now):
+            return None
+        self._straight = terms
+        self._unasked = self._unasked[1:]
+        return self._turn(_Seat(candidate, breaker), now)
+
+    def _spent(self, terms: Terms) -> _Round:
+        """The round of a provider whose only channel has been asked."""
+        group = (terms,)
+        return _Round(
+            policy=self._policy(group),
+            scope=_scope(self._wanted, group),
+            favourites={},
+            untried=[],
+            firsts_left={terms.provider.id: 0},
+        )
+
     def _next_in_order(self, now: float) -> Turn | None:
+        if self._groups is None:
+            self._groups = _grouped(self._wanted, self._unasked)
         while True:
             if self._round is not None:
                 turn = self._first(self._round, now) or self._repeat(self._round, now)
@@ -189,20 +229,20 @@ class Waterfall:
                 return None
             self._round = self._entered(group, now)
 
-    def _entered(self, group: tuple[_Offer, ...], now: float) -> _Round | None:
+    def _entered(self, group: tuple[Terms, ...], now: float) -> _Round | None:
         untried: list[_Seat] = []
         favourites: dict[str, str] = {}
         firsts_left: dict[str, int] = {}
-        for provider, row in group:
-            against = provider_objection(provider, row, self._wanted, self._catalog)
+        for terms in group:
+            against = provider_objection(terms, self._wanted)
             if against is not None:
-                passed = whole_provider(provider, row, self._wanted.model, against.reason)
-                self.passed.append(passed)
+                self.passed.append(whole_provider(terms, against.reason))
                 continue
-            seats = self._seated(provider, row, now)
+            seats = self._seated(terms, now)
             if not seats:
                 continue
             untried += seats
+            provider = terms.provider
             retries = provider.max_retries
             firsts_left[provider.id] = len(seats) if retries < 0 else min(retries + 1, len(seats))
             favourite = self._favourite(provider, now)
@@ -218,12 +258,10 @@ class Waterfall:
             firsts_left=firsts_left,
         )
 
-    def _seated(self, provider: ProviderSettings, row: ModelSettings, now: float) -> list[_Seat]:
+    def _seated(self, terms: Terms, now: float) -> list[_Seat]:
         """The channels that may be asked now; what speaks against the others is noted."""
         eligible: list[_Seat] = []
-        for candidate, breaker, reason in looked_at(
-            provider, row, self._wanted.model, self._board, now
-        ):
+        for candidate, breaker, reason in looked_at(terms, self._board, now):
             if reason is not None:
                 self.passed.append(offered(candidate, reason))
             if breaker is not None:
@@ -231,10 +269,10 @@ class Waterfall:
                 seats.append(_Seat(candidate, breaker))
         return eligible
 
-    def _policy(self, group: tuple[_Offer, ...]) -> PolicySettings:
+    def _policy(self, group: tuple[Terms, ...]) -> PolicySettings:
         """The request's, else the provider's own, else the operation's; a pool is nobody's own."""
         wanted = self._wanted
-        own = None if wanted.pool else policy_of(group[0][0].policy)
+        own = None if wanted.pool else policy_of(group[0].provider.policy)
         return wanted.policy or own or wanted.default_policy or BY_WEIGHT
 
     def _favourite(self, provider: ProviderSettings, now: float) -> str | None:
@@ -340,26 +378,24 @@ class Waterfall:
         self._repeats_held = 0
 
 
-def _grouped(wanted: Wanted, catalog: Catalog) -> Iterator[tuple[_Offer, ...]]:
+def _grouped(wanted: Wanted, everybody: tuple[Terms, ...]) -> Iterator[tuple[Terms, ...]]:
     """Those who are asked as one, in order: provider after provider (ROUT-1), unless a pool is wanted."""
-    offers = catalog.offers(wanted.model)
     likes = wanted.pool or wanted.operation != "chat_completions"
     preferred = wanted.preferred if likes else ()
-    if not wanted.pool:
-        if preferred:
-            places = {name: place for place, name in enumerate(reversed(preferred), 1)}
-            offers = iter(sorted(offers, key=lambda offer: -places.get(offer[0].id, 0)))
-        for offer in offers:
-            yield (offer,)
+    if wanted.pool:
+        first = tuple(terms for terms in everybody if terms.provider.id in preferred)
+        others = tuple(terms for terms in everybody if terms.provider.id not in preferred)
+        yield from (pot for pot in (first, others) if pot)
         return
-    everybody = tuple(offers)
-    first = tuple(offer for offer in everybody if offer[0].id in preferred)
-    others = tuple(offer for offer in everybody if offer[0].id not in preferred)
-    yield from (pot for pot in (first, others) if pot)
+    if preferred:
+        places = {name: place for place, name in enumerate(reversed(preferred), 1)}
+        everybody = tuple(sorted(everybody, key=lambda terms: -places.get(terms.provider.id, 0)))
+    for terms in everybody:
+        yield (terms,)
 
 
-def _scope(wanted: Wanted, group: tuple[_Offer, ...]) -> Scope:
-    return (wanted.operation, wanted.model) if wanted.pool else (group[0][0].id,)
+def _scope(wanted: Wanted, group: tuple[Terms, ...]) -> Scope:
+    return (wanted.operation, wanted.model) if wanted.pool else (group[0].provider.id,)
 
 
 def _without(provider: ProviderSettings, seats: list[_Seat]) -> list[_Seat]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
 
@@ -46,30 +47,61 @@ class Histogram:
             yield bound, so_far
 
 
+class _Series(msgspec.Struct):
+    """The requests of one protocol at one provider that ended in one way."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    charge: int = 0  # nano-USD
+
+
+_Labels: TypeAlias = tuple[str, str, str, str]  # protocol, provider, model, status
+
+
 class RequestCounts:
     def __init__(self) -> None:
-        self.requests: Counter[tuple[str, str, str, str]] = Counter()
-        self.tokens: Counter[tuple[str, str, str]] = Counter()  # provider, model, class
-        self.charges: Counter[tuple[str, str]] = Counter()  # provider, model
+        self._series: dict[_Labels, _Series] = {}
         self.duration = Histogram()
         self.first_byte = Histogram()
 
     def add(self, done: Finished) -> None:
-        model = done.model if self._has_room(done) else "other"
-        self.requests[done.protocol, done.provider, model, done.status] += 1
-        for name, count in (
-            ("input", done.input_tokens),
-            ("cached", done.cached_tokens),
-            ("output", done.output_tokens),
-        ):
-            if count:
-                self.tokens[done.provider, model, name] += count
-        if done.charge:
-            self.charges[done.provider, model] += done.charge
+        series = self._series.get((done.protocol, done.provider, done.model, done.status))
+        if series is None:
+            series = self._new_series(done)
+        series.requests += 1
+        series.input_tokens += done.input_tokens
+        series.cached_tokens += done.cached_tokens
+        series.output_tokens += done.output_tokens
+        series.charge += done.charge
         self.duration.add(done.seconds)
         if done.first_byte_seconds is not None:
             self.first_byte.add(done.first_byte_seconds)
 
-    def _has_room(self, done: Finished) -> bool:
-        known = (done.protocol, done.provider, done.model, done.status) in self.requests
-        return known or len(self.requests) < _MOST_LABELS
+    @property
+    def requests(self) -> Counter[_Labels]:
+        return Counter({labels: series.requests for labels, series in self._series.items()})
+
+    @property
+    def tokens(self) -> Counter[tuple[str, str, str]]:
+        """By provider, model and class; what nobody used is not there."""
+        found: Counter[tuple[str, str, str]] = Counter()
+        for (_, provider, model, _), series in self._series.items():
+            found[provider, model, "input"] += series.input_tokens
+            found[provider, model, "cached"] += series.cached_tokens
+            found[provider, model, "output"] += series.output_tokens
+        return +found
+
+    @property
+    def charges(self) -> Counter[tuple[str, str]]:
+        """By provider and model; what was free is not there."""
+        found: Counter[tuple[str, str]] = Counter()
+        for (_, provider, model, _), series in self._series.items():
+            found[provider, model] += series.charge
+        return +found
+
+    def _new_series(self, done: Finished) -> _Series:
+        model = done.model if len(self._series) < _MOST_LABELS else "other"
+        labels = (done.protocol, done.provider, model, done.status)
+        return self._series.setdefault(labels, _Series())

@@ -4,6 +4,7 @@ import asyncio
 import re
 from decimal import Decimal
 
+import msgspec
 import pytest
 from sqlalchemy import select
 
@@ -330,6 +331,50 @@ async def test_a_caller_that_leaves_pays_for_what_had_come(till):
     assert (row["status"], row["estimated"], row["http_status"]) == ("cancelled", True, 499)
     assert 0 < row["charge"] < PRICE
     assert await bench.rows(reservations) == []
+
+
+@pytest.mark.spec("T18")
+async def test_a_call_is_settled_although_its_caller_leaves_while_that_is_written(till):
+    bench = await till(provider("p"))
+    written, leaves = bench.journal.close, asyncio.Event()
+
+    def close(closing):
+        leaves.set()
+        return written(closing)
+
+    bench.journal.close = close
+    asking = asyncio.create_task(bench.ask("m", key="dev"))
+    await leaves.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await bench.ask("m", key="dev")  # written after it
+    assert await bench.charges() == [PRICE, PRICE]
+    assert await bench.rows(reservations) == []
+
+
+class Listening:
+    """A tracer, or one that nobody has asked for."""
+
+    def __init__(self, *, active):
+        self.active = active
+        self.reports = []
+
+    def record(self, report):
+        self.reports.append(report)
+
+
+@pytest.mark.parametrize("active", [False, True])
+async def test_attempts_are_reported_only_where_somebody_listens(till, active):
+    bench = await till(provider("p"), provider("q"), scripts={"p": status(503)})
+    tracer, desk = Listening(active=active), bench.kit.admission.desk
+    bench.use(admission=LedgerAdmission(msgspec.structs.replace(desk, tracer=tracer)))
+    await bench.ask("m", key="dev")
+    told = [[(a.provider, a.error) for a in report.attempts] for report in tracer.reports]
+    assert told == ([[("p", "upstream_error"), ("q", None)]] if active else [])
+    assert len(bench.trace.asked) == (2 if active else 0)
+    (row,) = await bench.log()
+    assert [tried["provider"] for tried in row["attempts"]] == ["p"]
 
 
 async def test_a_provider_that_does_not_count_is_estimated(till):

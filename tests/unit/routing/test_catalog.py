@@ -1,8 +1,10 @@
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from monoize.errors import ProviderError, UpstreamFailed, UpstreamRefused
-from monoize.globs import glob_matches
-from monoize.routing.catalog import Catalog
+from monoize.globs import glob_matches, is_glob
+from monoize.routing.catalog import Catalog, model_row, upstream_name
 from monoize.routing.verdict import failure
 from monoize.settings import ChannelSettings, ModelSettings, ProviderSettings
 
@@ -127,3 +129,100 @@ def test_offers_are_the_enabled_providers_that_have_the_model():
 @pytest.mark.parametrize(("redirect", "name"), [(None, "m"), ("", "m"), ("  ", "m"), (" x ", "x")])
 def test_a_redirect_counts_only_when_it_says_something(redirect, name):
     assert first(Catalog((provider("a", {"m": redirect}),)), "m") == ("a", name)
+
+
+# --- what is remembered ---
+
+
+class Counted(dict):
+    """Models of a provider that count how often they are looked at."""
+
+    def __init__(self, models):
+        super().__init__({name: ModelSettings() for name in models})
+        self.looks = 0
+
+    def get(self, *args):
+        self.looks += 1
+        return super().get(*args)
+
+    def items(self):
+        self.looks += 1
+        return super().items()
+
+
+def crowd(number, models):
+    """Providers of which each has its own models, and the last has `m`."""
+    counted = [Counted([f"{n}-{model}" for model in models]) for n in range(number)]
+    counted.append(Counted(["m"]))
+    providers = tuple(
+        ProviderSettings(
+            id=str(n), type="messages", models=found, channels=(ChannelSettings(id="main"),)
+        )
+        for n, found in enumerate(counted)
+    )
+    return Catalog(providers), counted
+
+
+@pytest.mark.parametrize("number", [1, 1000])
+def test_providers_without_the_model_are_not_looked_at(number):
+    catalog, counted = crowd(number, ["a", "b"])
+    for models in counted:
+        models.looks = 0
+    assert [terms.provider.id for terms in catalog.listing("m").terms] == [str(number)]
+    assert sum(models.looks for models in counted) == 1
+    assert catalog.exists("m")
+    assert not catalog.exists("n")
+    assert catalog.listing("n").terms == ()
+    assert sum(models.looks for models in counted) == 1
+
+
+def test_a_name_is_looked_up_once_and_its_candidates_stay_the_same():
+    catalog, counted = crowd(2, ["*"])
+    first = catalog.listing("1-x")
+    looks = sum(models.looks for models in counted)
+    assert catalog.listing("1-x") is first
+    assert next(catalog.candidates("1-x")) is first.terms[0].candidates[0]
+    assert sum(models.looks for models in counted) == looks
+
+
+def test_names_that_callers_make_up_are_not_kept_without_end(monkeypatch):
+    monkeypatch.setattr("monoize.routing.catalog._TERMS_KEPT", 20)
+    catalog = Catalog(tuple(provider(str(n), {"*": None}) for n in range(4)))
+    for number in range(100):
+        assert len(catalog.listing(f"m{number}").terms) == 4
+        assert catalog._terms_kept <= 20
+        assert len(catalog._listings) <= 4
+    name = "m" * 10_000
+    assert len(catalog.listing(name).terms) == 4
+    assert catalog.listing(name) is not catalog.listing(name)
+
+
+MODELS = st.dictionaries(
+    st.sampled_from(["m", "n", "m*", "*", "?", "**", "m-?", "x*"]),
+    st.none() | st.sampled_from(["up", " "]),
+    max_size=4,
+)
+
+
+@pytest.mark.spec("ROUT-1", "ROUT-2", "D49")
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(MODELS, st.booleans()), max_size=5),
+    st.lists(st.sampled_from(["m", "n", "m-1", "*", "x", "", "m*"]), max_size=6),
+)
+def test_what_is_remembered_is_what_each_provider_says(specs, names):
+    providers = [provider(str(n), models, enabled=on) for n, (models, on) in enumerate(specs)]
+    catalog = Catalog(tuple(providers))
+    for name in names:
+        rows = [(p, model_row(p.models, name)) for p in providers if p.enabled]
+        expected = [(p.id, id(row)) for p, row in rows if row is not None]
+        assert [(p.id, id(row)) for p, row in catalog.offers(name)] == expected
+        listing = catalog.listing(name)
+        assert list(listing.by_provider.values()) == list(listing.terms)
+        for terms in listing.terms:
+            assert terms.upstream_model == upstream_name(terms.row, name)
+            assert terms.multiplier == terms.row.exact_multiplier()
+            assert terms.capabilities == catalog.capabilities(terms.provider, terms.row)
+        assert catalog.exists(name) is (
+            not is_glob(name) and any(name in p.models for p in providers if p.enabled)
+        )

@@ -60,6 +60,24 @@ def test_changed_settings_reach_a_known_channel_and_its_state_stays():
     assert breaker.consecutive_failures == 2
 
 
+@pytest.mark.spec("HEALTH-1a")
+def test_while_two_configurations_are_in_use_each_brings_its_own_limits():
+    """Requests that began before a change of settings end by the old ones."""
+    board = HealthBoard(HealthSettings())
+    strict = ChannelSettings(id="one", health=HealthSettings(failure_threshold=5))
+    old, new = provider(ONE), provider(strict)
+    for _ in range(2):
+        known = board.breaker(old, ONE, "a")
+        assert known.limits.failure_threshold == 3
+        assert board.limits(new, strict).failure_threshold == 5  # looking is not using
+        assert known.limits.failure_threshold == 3
+        assert board.breaker(new, strict, "a") is known
+        assert known.limits.failure_threshold == 5
+    apart = provider(ONE, health=PER_MODEL)
+    assert board.breaker(apart, ONE, "a") is not known
+    assert board.breaker(new, strict, "a") is known
+
+
 def test_models_are_bounded_and_unhealthy_ones_are_kept(monkeypatch):
     monkeypatch.setattr(health, "MODELS_KEPT", 4)
     board, place = HealthBoard(PER_MODEL), provider(ONE)

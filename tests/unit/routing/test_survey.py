@@ -3,10 +3,13 @@
 from decimal import Decimal
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from monoize.routing.breaker import Outcome
 from monoize.routing.catalog import Catalog
 from monoize.routing.health import HealthBoard
+from monoize.routing.survey import explained, is_anybody_able
 from monoize.routing.waterfall import Wanted, surveyed
 from monoize.settings import ChannelSettings, HealthSettings, ModelSettings, ProviderSettings
 
@@ -64,3 +67,54 @@ def test_looking_reserves_nothing():
     for _ in range(2):
         assert surveyed(Wanted(model="m"), catalog, board, 12.5)[0].reason is None
     assert breaker.eligible(12.5)
+
+
+states = st.sampled_from(
+    [
+        ("well", {}),
+        ("sick", {}),
+        ("off", {"enabled": False}),
+        ("light", {"weight": 0}),
+    ]
+)
+places = st.builds(
+    lambda number, models, multiplier, states, enabled: (
+        number,
+        models,
+        multiplier,
+        states,
+        enabled,
+    ),
+    st.integers(0, 3),
+    st.sampled_from(["m", "*", "n"]),
+    st.sampled_from([None, "3"]),
+    st.lists(states, min_size=1, max_size=2),
+    st.sampled_from([True, True, False]),
+)
+
+
+@pytest.mark.spec("D27", "ROUT-2", "ROUT-3")
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(places, max_size=4, unique_by=lambda place: place[0]),
+    st.sampled_from([None, Decimal(2)]),
+    st.sampled_from(["chat_completions", "embeddings"]),
+    st.sampled_from([None, "1"]),
+)
+def test_somebody_is_able_exactly_where_the_explanation_has_no_objection(
+    specs, ceiling, operation, backend
+):
+    providers, board = [], HealthBoard(LIMITS)
+    for number, model, multiplier, kinds, enabled in specs:
+        channels = [
+            ChannelSettings(id=f"{name}{n}", **fields) for n, (name, fields) in enumerate(kinds)
+        ]
+        models = {model: ModelSettings(multiplier=multiplier)}
+        providers.append(provider(str(number), channels, models, enabled=enabled))
+        for channel in channels:
+            for _ in range(3 if channel.id.startswith("sick") else 0):
+                board.breaker(providers[-1], channel, "m").admit(0).settle(Outcome.FAILURE, 0)
+    catalog = Catalog(tuple(providers))
+    wanted = Wanted(model="m", ceiling=ceiling, operation=operation, backend=backend)
+    expected = explained(wanted, catalog, board, 1.0).code is None
+    assert is_anybody_able(wanted, catalog) is expected
