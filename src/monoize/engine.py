@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 import msgspec
+from typing_extensions import override
 
 from monoize.clock import IdSource
 from monoize.settings import OperationId
@@ -26,6 +27,7 @@ __all__ = [
     "Engine",
     "EngineSetup",
     "EngineStatus",
+    "LocalEngines",
     "Segment",
     "Sound",
     "SpeechEngine",
@@ -176,12 +178,67 @@ def engines() -> Mapping[str, type[Engine]]:
     """Every engine by id, installed or not: `available()` tells."""
     # By name: the plug-ins import this contract, never the other way round.
     folder = importlib.import_module("monoize.engines")
-    found: dict[str, type[Engine]] = {}
-    for module in pkgutil.iter_modules(folder.__path__):
-        if module.name.startswith("_"):
-            continue
-        plug_in: type[Engine] = importlib.import_module(f"{folder.__name__}.{module.name}").ENGINE
-        if plug_in.id != module.name:
-            raise RuntimeError(f"engine {plug_in.id!r} lives in the module {module.name!r}")
-        found[plug_in.id] = plug_in
-    return found
+    modules = pkgutil.iter_modules(folder.__path__)
+    return _Kinds(m.name for m in modules if not m.name.startswith("_"))
+
+
+class _Kinds(Mapping[str, type[Engine]]):
+    """The names are known at once; a module is imported with the first who asks for its engine."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._found: dict[str, type[Engine] | None] = dict.fromkeys(names)
+
+    @override
+    def __getitem__(self, name: str) -> type[Engine]:
+        found = self._found[name]
+        if found is None:
+            plug_in: type[Engine] = importlib.import_module(f"monoize.engines.{name}").ENGINE
+            if plug_in.id != name:
+                raise RuntimeError(f"engine {plug_in.id!r} lives in the module {name!r}")
+            found = self._found[name] = plug_in
+        return found
+
+    @override
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+class LocalEngines(Mapping[str, Engine]):
+    """Every engine, installed or not, built for the first who asks for it: most gateways need none."""
+
+    def __init__(self, setup: EngineSetup, options: Mapping[str, Mapping[str, Any]]) -> None:
+        """Those with options are built now. Raises ConfigError when an option does not fit."""
+        self._setup = setup
+        self._options = options
+        self.built: dict[str, Engine] = {}
+        for name in options.keys() & engines().keys():
+            self[name]
+
+    @override
+    def __getitem__(self, name: str) -> Engine:
+        if name not in self.built:
+            options = self._options.get(name, {})
+            self.built[name] = engines()[name](
+                msgspec.structs.replace(self._setup, options=options)
+            )
+        return self.built[name]
+
+    @override
+    def __contains__(self, name: object) -> bool:
+        return name in engines()
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(engines())
+
+    @override
+    def __len__(self) -> int:
+        return len(engines())

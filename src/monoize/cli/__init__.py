@@ -4,86 +4,46 @@ from __future__ import annotations
 
 import os
 import sys
-
-from cyclopts import App
+from typing import Any
 
 from monoize import __version__
 
-__all__ = ["main"]
-
-app = App(
-    name="monoize",
-    help="Every model protocol as one: a gateway between OpenAI, Anthropic, Google and xAI.",
-    version=__version__,
-)
-# By name: a command's module, and all that it needs, is imported when that command is given.
-for _name, _place, _help in (
-    (
-        "serve",
-        "serve:serve",
-        "Run the gateway until SIGTERM or Ctrl-C; streams that still run are drained.",
-    ),
-    ("check", "config:check", "Validate a config without starting anything."),
-    ("config", "config:app", "The config file: its JSON Schema."),
-    (
-        "translate",
-        "translate:translate",
-        "Show the exact body that a provider would get. Nothing is sent.",
-    ),
-    ("transforms", "transforms:app", "The transforms that rules may use, and a dry run of rules."),
-    ("users", "users:app", "Users: who owns keys, their roles and prepaid balances."),
-    ("keys", "keys:app", "API keys: made, limited, rotated and revoked. The secret is shown once."),
-    ("providers", "providers:app", "Providers: list them, show them, see whether they answer."),
-    (
-        "prices",
-        "prices:app",
-        "Prices in USD per million tokens: the config file's, then the database's, then the public list.",
-    ),
-    ("logs", "logs:show_logs", "Show the request log, the newest first."),
-    (
-        "usage",
-        "usage:show_usage",
-        "Add up calls, tokens and charges; of the last 30 days, unless --since says otherwise.",
-    ),
-    (
-        "reframe",
-        "reframe:reframe_file",
-        "Show every mistake of a request, or what it becomes. Exit codes: 0 good, 1 refused, 2 no such file or option.",
-    ),
-    (
-        "agent",
-        "agent:app",
-        "Agent runs under a contract: run a task, see what happened, prove it, replay it.",
-    ),
-    (
-        "media",
-        "media:app",
-        "Media of a running gateway: put files there, get them back, list and remove them.",
-    ),
-    (
-        "engines",
-        "engines:app",
-        "The models that run on this machine: what they can do, how to get them.",
-    ),
-    (
-        "artifacts",
-        "artifacts:write_artifacts",
-        "Write the schemas, the OpenAPI document and a typed Python client into a folder.",
-    ),
-    ("import", "importer:app", "The config of another gateway as one of ours."),
-):
-    app.command(f"monoize.cli.{_place}", name=_name, help=_help)
+__all__ = ["app", "main"]
 
 
 def main() -> None:
     try:
         try:
-            app()
+            _run(sys.argv[1:])
         finally:
             sys.stdout.flush()
     except BrokenPipeError:  # whoever read it (`head`) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+
+
+def _run(words: list[str]) -> None:
+    """What programs call often and wait for goes the short way; all else through the framework, which takes 70 ms to import."""
+    if words == ["--version"]:
+        print(__version__)
+        return
+    if words[:1] == ["serve"]:
+        from monoize.cli._short_way import plain_options, run_gateway  # noqa: PLC0415
+
+        options = plain_options(words[1:])
+        if options is not None:
+            run_gateway(options)
+    from monoize.cli._commands import app  # noqa: PLC0415
+
+    app(words)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from monoize.cli._commands import app  # noqa: PLC0415
+
+    return app
 
 
 if __name__ == "__main__":

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from monoize.errors import ConfigError
-from monoize.server import worker
-from monoize.server.state import local_engines
-from monoize.settings import Settings
-from monoize.telemetry import logs
+from monoize.cli._short_way import LAST_PORT
 
 __all__ = ["serve"]
-
-log = logging.getLogger("monoize")
-
-_LAST_PORT = 65535
 
 
 def serve(
@@ -32,7 +22,7 @@ def serve(
     port: Annotated[
         int | None,
         Parameter(
-            help="port to listen on; wins over the file", validator=Number(gte=0, lte=_LAST_PORT)
+            help="port to listen on; wins over the file", validator=Number(gte=0, lte=LAST_PORT)
         ),
     ] = None,
     workers: Annotated[
@@ -40,43 +30,6 @@ def serve(
     ] = 1,
 ) -> int:
     """Run the gateway until SIGTERM or Ctrl-C; streams that still run are drained."""
-    logs.configure()
-    try:
-        place = worker.Place(config=config, host=host, port=port)
-        settings = worker.settings_for(place)
-    except ConfigError as error:
-        print(f"monoize: {error.message}", file=sys.stderr)
-        return 1
-    worker.configure_logs(settings)
-    problem = worker.address_problem(settings.server)
-    if problem is not None:
-        print(f"monoize: {problem}", file=sys.stderr)
-        return 1
-    _announce(settings, embedded=config is None)
-    if workers > 1 and settings.redis is None:
-        log.warning(
-            "%d workers and no `redis`: budgets and balances hold for all of them together, calls and tokens "
-            "per minute for each worker by itself",
-            workers,
-        )
-    return worker.run(place, settings, workers)
+    from monoize.cli._serving import serve_gateway  # noqa: PLC0415 - slow: `--help` needs none of it
 
-
-def _announce(settings: Settings, *, embedded: bool) -> None:
-    base = f"http://{settings.server.host}:{settings.server.port}"
-    if embedded:
-        print(worker.welcome(settings, base), flush=True)
-        for engine in local_engines({}).values():
-            status = engine.available()
-            if not status.installed:
-                log.warning(
-                    "no local model %s: %s Mend it with: %s",
-                    engine.id,
-                    status.reason,
-                    status.install,
-                )
-    if not settings.providers:
-        log.warning(
-            "no providers: set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY, or write a "
-            "config (docs/configuration.md)"
-        )
+    return serve_gateway(config=config, host=host, port=port, workers=workers)

@@ -63,6 +63,9 @@ class Meter:
         self._audio = 0  # letters of base64
 
     def add(self, event: UrpStreamEvent) -> None:
+        if type(event) is Delta and type(event.delta) is TextDelta:  # nearly all of them are
+            self._text += letters(event.delta.content)
+            return
         match event:
             case Delta():
                 self._add_delta(event.delta)

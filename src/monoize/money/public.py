@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from monoize.money import listed
 from monoize.money.classes import CLASSES, TokenClass
+from monoize.money.listed import ModelInfo, ModelPrice, Provider
 from monoize.money.rates import FREE, Rates, Tier, nano_per_token
 
-if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo, ModelPrice, Provider
-
-__all__ = ["Row", "load", "row"]
+__all__ = ["SECONDS", "Row", "load", "row"]
 
 # Who makes the models of a protocol, for an address that says nothing.
 _MAKERS = {"messages": "anthropic", "gemini": "google", "grok": "x-ai"}
@@ -36,7 +35,7 @@ _PRICE_KEYS: dict[TokenClass, str] = {
 }
 _LONGEST_NAME = 256  # a caller may choose the name: what is longer is nobody's model
 _ROWS = 4096  # remembered at a time
-_SECONDS = 60  # prices begin and end on full minutes
+SECONDS = 60  # prices begin and end on full minutes
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +44,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load() -> None:
-    """Read the package's data now (half a second: on a thread), so that no caller waits for it."""
+    """Read the package's data now, so that no caller waits for it."""
     _sellers()
 
 
@@ -59,7 +58,7 @@ def row(
     """The price of a model at a moment, from whoever sells it at that address; None: not known by tokens."""
     if not model or len(model) > _LONGEST_NAME:
         return None
-    return _row(model, provider_type, base_url, int(now // _SECONDS), service_tier)
+    return _row(model, provider_type, base_url, int(now // SECONDS), service_tier)
 
 
 @lru_cache(maxsize=_ROWS)
@@ -69,7 +68,7 @@ def _row(
     for seller in _sellers_for(model, provider_type, base_url):
         info = _found(seller, model)
         if info is not None:
-            moment = datetime.fromtimestamp(minute * _SECONDS, UTC)
+            moment = datetime.fromtimestamp(minute * SECONDS, UTC)
             # Tiers of service are the seller's own; a row borrowed from the maker has the plain price.
             is_own = any(info is own for own in seller.models)
             context = {"service_tier": service_tier} if service_tier and is_own else None
@@ -80,9 +79,7 @@ def _row(
 
 @cache
 def _sellers() -> tuple[Provider, ...]:
-    from genai_prices.data import providers  # noqa: PLC0415 - heavy, and most programs never price
-
-    return tuple(providers)
+    return listed.read()
 
 
 def _sellers_for(model: str, provider_type: str, base_url: str | None) -> Iterator[Provider]:

