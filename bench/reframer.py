@@ -65,7 +65,8 @@ class Author:
 
     def _text(self, letters: int) -> str:
         """Every text names something that nobody has named before."""
-        out = [f"#{self._dice.randrange(10**7)}:"]
+        number = self._dice.randrange(10**7)
+        out = [f"#{number}:" if number % 2 else f"#{number:06x}:"]
         length = len(out[0])
         while length < letters:
             start = self._dice.randrange(len(self._words))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -25,6 +25,7 @@ __all__ = [
     "Safety",
     "ToolBudget",
     "ToolLimit",
+    "in_filter_order",
     "normalised",
     "note_mistakes",
 ]
@@ -221,9 +222,14 @@ def _safety(raw: dict[str, Any], desk: _Desk) -> Safety:
             value=name,
         )
     return Safety(
-        content_filters=tuple(sorted(wanted, key=_FILTER_ORDER.__getitem__)),
+        content_filters=in_filter_order(wanted),
         requires_human_review=raw.get("requires_human_review", False),
     )
+
+
+def in_filter_order(wanted: Iterable[ContentFilter]) -> tuple[ContentFilter, ...]:
+    """Each of them once."""
+    return tuple(sorted(set(wanted), key=_FILTER_ORDER.__getitem__))
 
 
 def _policies(raw: dict[str, Any]) -> Policies:

@@ -14,7 +14,7 @@ from monoize.reframer.diagnostics import subject
 from monoize.reframer.finding import Finding, Notes, Path, step_into
 from monoize.reframer.privacy import quoted
 
-__all__ = ["Content", "content_of", "decoded", "note_ignored"]
+__all__ = ["Content", "Encoding", "Kind", "content_of", "decoded", "doubt", "note_ignored"]
 
 Kind: TypeAlias = Literal["text", "json", "binary"]
 Encoding: TypeAlias = Literal["utf-8", "base64"]
@@ -66,27 +66,29 @@ def _ignored(name: str, path: Path, document: Any) -> Finding:
 
 
 def _note_doubts(content: Content, path: Path, document: Any, notes: Notes) -> None:
-    """The schema takes any text as a value; whether it is what it says it is, is another matter."""
-    code, what = _doubt(content)
-    if code:
+    doubted = doubt(content)
+    if doubted is not None:
+        code, what = doubted
         notes.add(
             "warning",
             lambda: found(code, f"{subject(path, document)} {what}", (*path, "value")),
         )
 
 
-def _doubt(content: Content) -> tuple[str, str]:
+def doubt(content: Content) -> tuple[str, str] | None:
+    """The schema takes any text as a value; whether it is what it says it is, is another matter."""
     if content.encoding == "base64" and decoded(content.value) is None:
         return "CONTENT_NOT_BASE64", "is not base64"
     text = content.text()
     if text is None:
-        return ("", "") if content.type == "binary" else ("CONTENT_NOT_TEXT", "is not UTF-8 inside")
+        is_binary = content.type == "binary"
+        return None if is_binary else ("CONTENT_NOT_TEXT", "is not UTF-8 inside")
     if content.type == "json":
         try:
             wirejson.loads(text)
         except wirejson.JsonError as error:
             return "CONTENT_NOT_JSON", f"is not JSON: {error}"
-    return "", ""
+    return None
 
 
 def decoded(text: str) -> bytes | None:

@@ -14,22 +14,25 @@ from monoize.reframer.diagnostics import subject
 from monoize.reframer.finding import Finding, Notes
 from monoize.reframer.privacy import quoted
 from monoize.reframer.schemas import SCHEMA_VERSION
-from monoize.reframer.tags import UNKNOWN_COUNTER, Role, TagEffects, TagPlace, TagTable
+from monoize.reframer.tags import UNKNOWN_COUNTER, Role, TagEffects, TagPlace, TagTable, is_tag
 
 __all__ = [
+    "NO_METADATA",
+    "UNTAGGED",
     "Attachment",
     "Channel",
+    "Drawn",
     "Normalized",
     "NormalizedMessage",
     "Payload",
+    "Tally",
     "normalised_request",
     "note_tag_mistakes",
 ]
 
-_TOOLS = "tool_id"  # the gating feature that names tools
 _ATTACHMENT_FIELDS = frozenset({"id", "media_type", "uri", "hash"})
 _MESSAGES = ("payload", "messages")
-_NO_METADATA: Mapping[str, str | int | float | bool] = {}
+NO_METADATA: Mapping[str, str | int | float | bool] = {}
 
 
 class Channel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -72,7 +75,7 @@ class Normalized(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     constraints: Constraints | None  # None: unconstrained
 
 
-class Drawn(msgspec.Struct, frozen=True):
+class Drawn(msgspec.Struct, frozen=True, gc=False):
     """What comes out of one request: its form, what the tags of each message do, and what was counted."""
 
     normalized: Normalized
@@ -84,8 +87,8 @@ class Drawn(msgspec.Struct, frozen=True):
 def normalised_request(document: Any, original: Any, table: TagTable, notes: Notes) -> Drawn:
     """Of a document that the schema accepts; mistakes that only its meaning shows go into `notes`."""
     payload = document["payload"]
-    desk = _MessageDesk(document, table, notes)
-    messages = desk.messages(payload["messages"])
+    tally = Tally(table)
+    messages = _MessageDesk(document, table, notes, tally).messages(payload["messages"])
     normalized = Normalized(
         schema_version=SCHEMA_VERSION,
         request_id=document["request_id"],
@@ -102,7 +105,7 @@ def normalised_request(document: Any, original: Any, table: TagTable, notes: Not
         ),
         constraints=normalised(document, original, notes),
     )
-    return Drawn(normalized, tuple(desk.effects), desk.counts, desk.tools)
+    return Drawn(normalized, tuple(tally.effects), tally.counts, tally.tools)
 
 
 def note_tag_mistakes(document: Any, table: TagTable, notes: Notes) -> None:
@@ -111,7 +114,7 @@ def note_tag_mistakes(document: Any, table: TagTable, notes: Notes) -> None:
     messages = payload.get("messages") if isinstance(payload, dict) else None
     for number, raw in enumerate(messages if isinstance(messages, list) else ()):
         tags = raw.get("protocol_tags") if isinstance(raw, dict) else None
-        if isinstance(tags, list) and tags and all(map(_is_tag, tags)):
+        if isinstance(tags, list) and tags and all(map(is_tag, tags)):
             path = (*_MESSAGES, number)
             role = _ROLES.get(raw["role"]) if isinstance(raw.get("role"), str) else None
             place = TagPlace((*path, "protocol_tags"), lambda: subject(path, document))  # noqa: B023
@@ -119,23 +122,35 @@ def note_tag_mistakes(document: Any, table: TagTable, notes: Notes) -> None:
 
 
 _ROLES = {role.value: role for role in Role}
-_UNTAGGED = {role: TagEffects(role) for role in Role}
+UNTAGGED: Mapping[Role, TagEffects] = {role: TagEffects(role) for role in Role}
 
 
-def _is_tag(value: Any) -> bool:
-    return isinstance(value, str) and value[:1] == "<" and value.find(">") == len(value) - 1 > 1
+class Tally:
+    """What the tags of all messages do and add up to."""
 
-
-class _MessageDesk:
-    """Messages one after the other, and what they add up to."""
-
-    def __init__(self, document: Any, table: TagTable, notes: Notes) -> None:
-        self._document = document
-        self._table = table
-        self._notes = notes
+    def __init__(self, table: TagTable) -> None:
         self.effects: list[TagEffects] = []
         self.counts = dict.fromkeys((*table.counters, UNKNOWN_COUNTER), 0)
         self.tools: dict[str, int] = {}
+
+    def add(self, effects: TagEffects) -> None:
+        """Of the next message."""
+        self.effects.append(effects)
+        for counter in effects.counters:
+            self.counts[counter] += 1
+        for tool in effects.tools:
+            self.tools[tool] = self.tools.get(tool, 0) + 1
+        self.counts[UNKNOWN_COUNTER] += effects.unknown
+
+
+class _MessageDesk:
+    """Messages one after the other."""
+
+    def __init__(self, document: Any, table: TagTable, notes: Notes, tally: Tally) -> None:
+        self._document = document
+        self._table = table
+        self._notes = notes
+        self._tally = tally
 
     def messages(self, raw: list[dict[str, Any]]) -> tuple[NormalizedMessage, ...]:
         if len({message["id"] for message in raw}) < len(raw):
@@ -144,8 +159,8 @@ class _MessageDesk:
 
     def _message(self, number: int, raw: dict[str, Any]) -> NormalizedMessage:
         declared, content, tags = _ROLES[raw["role"]], raw["content"], raw.get("protocol_tags")
-        effects = self._effects(tags, declared, number) if tags else _UNTAGGED[declared]
-        self.effects.append(effects)
+        effects = self._effects(tags, declared, number) if tags else UNTAGGED[declared]
+        self._tally.add(effects)
         return NormalizedMessage(
             id=raw["id"],
             role=effects.role or declared,
@@ -158,9 +173,9 @@ class _MessageDesk:
                 )
             ),
             protocol_tags=tuple(tags) if tags else (),
-            tools=effects.gating_features.get(_TOOLS, ()),
+            tools=effects.tools,
             marks=effects.marks,
-            metadata=raw.get("metadata", _NO_METADATA),
+            metadata=raw.get("metadata", NO_METADATA),
         )
 
     def _effects(self, tags: Any, role: Role, number: int) -> TagEffects:
@@ -169,11 +184,6 @@ class _MessageDesk:
             path = (*_MESSAGES, number)
             place = TagPlace((*path, "protocol_tags"), lambda: subject(path, self._document))
             effects = self._table.apply(tags, role, place, self._notes)
-            self.counts[UNKNOWN_COUNTER] += effects.unknown
-        for counter in effects.counters:
-            self.counts[counter] += 1
-        for tool in effects.gating_features.get(_TOOLS, ()):
-            self.tools[tool] = self.tools.get(tool, 0) + 1
         return effects
 
     def _note_repeated_ids(self, raw: list[dict[str, Any]]) -> None:

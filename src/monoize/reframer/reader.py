@@ -23,7 +23,7 @@ from monoize.reframer.finding import MAX_FINDINGS, Finding, Path, step_into
 from monoize.reframer.privacy import quoted
 from monoize.reframer.source import STRUCTURE
 
-__all__ = ["MAX_DEPTH", "Reading", "read", "read_value"]
+__all__ = ["MAX_DEPTH", "Reading", "keeps_every_name", "read", "read_value"]
 
 MAX_DEPTH = wirejson.MAX_DEPTH
 _MAX_DIGITS = 310  # of the largest double, with its sign
@@ -52,19 +52,24 @@ def read(raw: bytes) -> Reading:
 
 
 def _read_fast(raw: bytes) -> Any:
-    """A name given twice makes the document that was read shorter by one colon at least.
-
-    Nothing else does: colons stand between a name and its value or inside texts, where they stay as they are unless
-    they are written as an escape.
-    """
     try:
         document = _DECODER.decode(raw)
-        colons = orjson.dumps(document).count(b":")
+        is_whole = keeps_every_name(raw, orjson.dumps(document))
     except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError):
         return _UNREADABLE
-    if raw.count(b":") != colons or b"\\u003" in raw:
-        return _UNREADABLE
-    return document
+    return document if is_whole else _UNREADABLE
+
+
+def keeps_every_name(raw: bytes, written: bytes) -> bool:
+    """Whether no name was given twice, told from how the document that was read is written again.
+
+    A name given twice makes it shorter by one colon at least, and nothing else does: colons stand between a name and
+    its value or inside texts, where they stay as they are unless they are written as an escape.
+    """
+    has_escaped_colon = (
+        b"\\" in raw and b"\\u003" in raw
+    )  # one letter is found ten times faster than five
+    return not has_escaped_colon and raw.count(b":") == written.count(b":")
 
 
 def _read_slowly(raw: bytes) -> Reading:

@@ -7,11 +7,17 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from monoize.reframer.clean import clean_request
 from monoize.reframer.codes import found
 from monoize.reframer.constraints import note_mistakes
 from monoize.reframer.finding import MAX_FINDINGS, Finding, Notes, in_document_order
 from monoize.reframer.hints import TokenHint, token_hints
-from monoize.reframer.normalized import Normalized, normalised_request, note_tag_mistakes
+from monoize.reframer.normalized import (
+    Drawn,
+    Normalized,
+    normalised_request,
+    note_tag_mistakes,
+)
 from monoize.reframer.reader import Reading, read, read_value
 from monoize.reframer.repair import repaired
 from monoize.reframer.source import STRUCTURE, array_items
@@ -28,7 +34,7 @@ _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _MANY_COMMAS = 1_000_000  # more than any batch of requests has that people write
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class Counts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What telemetry wants to know of one request."""
 
     messages: int
@@ -37,7 +43,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     tools: dict[str, int]  # tool -> messages that are tagged with it
 
 
-class Reframed(msgspec.Struct, frozen=True, kw_only=True):
+class Reframed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     request_id: str
     normalized: Normalized
     mask_hints: tuple[TokenHint, ...]
@@ -90,10 +96,23 @@ def reframe(
     source: Any, *, mode: Mode = "strict", flags: TagTable = _RULES, room: int = MAX_FINDINGS
 ) -> Reframed | Refused:
     """Bytes are a text as it arrived, anything else is a value that was read already. `room`: for so many findings."""
-    reading = read(bytes(source)) if isinstance(source, _Bytes) else read_value(source)
+    if isinstance(source, _Bytes):
+        raw = bytes(source)
+        drawn = clean_request(raw, flags)
+        if drawn is not None:
+            return _reframed(drawn)
+        reading = read(raw)
+    else:
+        reading = read_value(source)
+    return _looked_through(reading, mode, flags, Notes(room))
+
+
+def _looked_through(
+    reading: Reading, mode: Mode, flags: TagTable, notes: Notes
+) -> Reframed | Refused:
+    """The long way, on which every finding is noted."""
     if not reading.is_whole:
         return Refused(findings=reading.findings)
-    notes = Notes(room)
     notes.extend(reading.findings)
     original = reading.document
     document = repaired(original, notes) if mode == "lenient" else original
@@ -102,14 +121,22 @@ def reframe(
     drawn = normalised_request(document, original, flags, notes)
     if notes.errors:
         return _refused(notes, original)
+    return _reframed(
+        drawn, in_document_order(notes.warnings, original), has_more=notes.is_cut("warning")
+    )
+
+
+def _reframed(
+    drawn: Drawn, warnings: tuple[Finding, ...] = (), *, has_more: bool = False
+) -> Reframed:
     hints = token_hints(drawn.normalized.payload.messages, drawn.effects)
     return Reframed(
         request_id=drawn.normalized.request_id,
         normalized=drawn.normalized,
         mask_hints=hints,
         tokenizer=TOKENIZER,
-        warnings=in_document_order(notes.warnings, original),
-        has_more_warnings=notes.is_cut("warning"),
+        warnings=warnings,
+        has_more_warnings=has_more,
         counts=Counts(
             messages=len(hints),
             tokens=hints[-1].token_range[1],

@@ -24,6 +24,7 @@ __all__ = [
     "TagPlace",
     "TagRule",
     "TagTable",
+    "is_tag",
     "tag_table",
 ]
 
@@ -35,6 +36,10 @@ class Role(StrEnum):
     TOOL = "tool"
     CODE = "code"
     DATA = "data"
+
+    __hash__ = (
+        str.__hash__
+    )  # an enum's own is written in Python, and every message is looked up by its role
 
 
 class MaskBit(IntFlag):
@@ -90,10 +95,16 @@ class TagEffects(msgspec.Struct, frozen=True, gc=False):
     role: Role | None
     bits: int = int(MaskBit.CAUSAL)
     gating_features: dict[str, tuple[str, ...]] = {}
+    tools: tuple[str, ...] = ()  # registered for the tool budget
     segment: str | None = None  # the boundary that stands before this message
     marks: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
     unknown: int = 0
+
+
+def is_tag(value: Any) -> bool:
+    """As the schema's pattern says it: `^<[^>]+>$`."""
+    return isinstance(value, str) and value[:1] == "<" and value.find(">") == len(value) - 1 > 1
 
 
 class TagPlace(NamedTuple):
@@ -104,6 +115,7 @@ class TagPlace(NamedTuple):
 
 
 _NOWHERE = TagPlace((), str)
+_TOOLS = "tool_id"  # the gating feature that names tools
 _USUAL_TAGS = 8
 _USUAL_LETTERS = 256
 _REMEMBERED = 4096
@@ -157,13 +169,15 @@ class TagTable:
     def usual(self, tags: Sequence[str], role: Role) -> TagEffects | None:
         """The same for a few tags about which there is nothing to say, which is how nearly all messages are.
 
-        They are remembered, since the same few stand on every message of a conversation.
+        They are remembered, since the same few stand on every message of a conversation. None: not such tags.
         """
         if len(tags) > _USUAL_TAGS:
             return None
         key = (role, *tags)
         effects = self._usual.get(key)
         if effects is None:
+            if not all(map(is_tag, tags)):
+                return None
             notes = Notes(room=0)
             effects = self.apply(tags, role, _NOWHERE, notes)
             has_findings = notes.is_cut("error") or notes.is_cut("warning")
@@ -227,10 +241,12 @@ class _Effects:
             self._counters[rule.counter] = None
 
     def together(self) -> TagEffects:
+        features = {name: tuple(values) for name, values in self._features.items()}
         return TagEffects(
             role=self.role,
             bits=self._bits,
-            gating_features={name: tuple(values) for name, values in self._features.items()},
+            gating_features=features,
+            tools=features.get(_TOOLS, ()),
             segment=self._segment,
             marks=tuple(self._marks),
             counters=tuple(self._counters),

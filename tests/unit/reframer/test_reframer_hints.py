@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from monoize import tokenizer as tokenizer_module
 from monoize.reframer import Reframed, reframe
-from monoize.tokenizer import TOKENIZER, token_count
+from monoize.tokenizer import TOKENIZER, forget, token_count
 
 
 def judged(text: str) -> int:
@@ -72,14 +72,51 @@ def test_texts_as_people_and_programs_write_them(text):
     assert token_count(text) == judged(text)
 
 
-def test_what_is_remembered_is_bounded(monkeypatch):
+@settings(deadline=None)
+@given(
+    st.text(st.sampled_from("0123456789٣½"), max_size=9), st.sampled_from(["{}", "#{}:", "v{}a"])
+)
+def test_a_number_has_as_many_tokens_as_any_other_of_its_length(digits, form):
+    text = f"{form} {form}".replace("{}", digits)
+    assert token_count(text) == token_count(text) == judged(text)
+
+
+def test_every_group_of_digits_is_one_token():
+    """What the numbers that are remembered as one rest on."""
+    groups = [f"{n:0{length}d}" for length in (1, 2, 3) for n in range(10**length)]
+    assert {tokenizer_module._counted(group) for group in groups} == {1}
+
+
+@pytest.mark.parametrize("apart", [" ", "  "])
+def test_what_is_remembered_is_bounded(monkeypatch, apart):
+    tables = (tokenizer_module._AFTER_A_SPACE, tokenizer_module._SPACED)
+    forget()
     monkeypatch.setattr(tokenizer_module, "_REMEMBERED", 50)
-    words = " ".join(f"w{n}" for n in range(2000))
+    words = apart.join("w" * (n % 7) + chr(97 + n % 26) + chr(97 + n % 25) for n in range(2000))
     assert token_count(words) == token_count(words) == judged(words)
-    assert len(tokenizer_module._AFTER_A_SPACE) <= 50
+    assert all(len(table) <= 50 for table in tables)
     long = "y" * 100
-    token_count(f"a {long} b")
-    assert long not in tokenizer_module._AFTER_A_SPACE
+    token_count(f"a{apart}{long}{apart}b")
+    assert not any(long in piece for table in tables for piece in table)
+
+
+def test_the_letters_of_what_is_remembered_are_bounded(monkeypatch):
+    forget()
+    monkeypatch.setattr(tokenizer_module, "_REMEMBERED_LETTERS", 1_000)
+    words = " ".join(chr(97 + n % 26) * 60 + chr(97 + n % 25) for n in range(400))
+    assert token_count(words) == judged(words)
+    assert sum(map(len, tokenizer_module._AFTER_A_SPACE)) <= 1_000 + 64
+
+
+def test_a_text_that_never_comes_back_is_not_kept(monkeypatch):
+    forget()
+    monkeypatch.setattr(tokenizer_module, "_KNOWN", 20)
+    for number in range(100):
+        token_count(f"only once {number}")
+    assert len(tokenizer_module._KNOWN_TEXTS) <= 5  # whose hashes are alike
+    for number in range(200):
+        token_count(f"again and again {number // 2}")
+    assert 0 < len(tokenizer_module._KNOWN_TEXTS) <= 20
 
 
 @pytest.mark.parametrize("text", [" " * 1_000_000, "\t" * 600_000 + "x", "a" * 600_000])
