@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import random
-import secrets
 import time
 from typing import Protocol
 
@@ -51,16 +51,40 @@ class SystemDice:
         return random.random()  # noqa: S311 - chooses among channels, guards nothing
 
 
+_LETTERS = 24  # 142 bits
+_BATCH = 4096  # bytes of entropy that are asked for at once
+# A byte of 0 to 247 is a letter, each as likely as the next; the other eight would make some likelier and are left out.
+_FAIR = 256 - 256 % len(_ALPHABET)
+_LETTER_OF = (_ALPHABET * 5)[:256].encode()
+_UNFAIR = bytes(range(_FAIR, 256))
+# Shared by all threads: taking the last of a list is one step, so nobody gets what another got.
+_waiting: list[str] = []
+if hasattr(
+    os, "register_at_fork"
+):  # what the parent would give next must not be given by a child, too
+    os.register_at_fork(after_in_child=_waiting.clear)
+
+
+def _drawn() -> list[str]:
+    letters = os.urandom(_BATCH).translate(_LETTER_OF, _UNFAIR).decode("ascii")
+    whole = len(letters) - len(letters) % _LETTERS
+    return [letters[at : at + _LETTERS] for at in range(0, whole, _LETTERS)]
+
+
 class RandomIds:
-    """Unique over whole conversations: ids of one turn come back in the next (T26)."""
+    """Unique over whole conversations: ids of one turn come back in the next (T26).
+
+    Drawn in batches, as asking the system is most of what an id costs.
+    """
 
     def new(self, prefix: str) -> str:
-        number = int.from_bytes(secrets.token_bytes(18), "big")
-        letters = []
-        for _ in range(24):
-            number, digit = divmod(number, 62)
-            letters.append(_ALPHABET[digit])
-        return prefix + "".join(letters)
+        try:
+            return prefix + _waiting.pop()
+        except IndexError:  # nearly always the first to be asked, or after 160 others
+            drawn = _drawn()
+            own = drawn.pop()
+            _waiting.extend(drawn)
+            return prefix + own
 
 
 class SequentialIds:

@@ -124,21 +124,29 @@ class GatewayThread:
 
     def __init__(self, source: FakeUpstream | dict[str, Any], **server: Any) -> None:
         from monoize.server.app import App
+        from monoize.server.connection import Connection
         from monoize.server.house import House
         from monoize.settings import parse
 
+        class _Noting(App):
+            """Knows the loop that it runs in."""
+
+            async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+                self.loop = asyncio.get_running_loop()
+                await super().__call__(scope, receive, send)
+
         text = _text(source, server)
         self._folder = TemporaryDirectory(prefix="monoize-")
-        self._app = App(House(lambda: parse(text, {}), folder=Path(self._folder.name)))
+        self._app = _Noting(House(lambda: parse(text, {}), folder=Path(self._folder.name)))
         self._server = uvicorn.Server(
             uvicorn.Config(
-                self._serve,
-                interface="asgi3",
+                self._app,
                 port=0,
-                http="httptools",
+                http=Connection,
                 lifespan="on",
                 log_config=None,
                 access_log=False,
+                proxy_headers=False,
                 timeout_graceful_shutdown=1,
             )
         )
@@ -151,9 +159,9 @@ class GatewayThread:
         self.port: int = self._server.servers[0].sockets[0].getsockname()[1]
         self._resident = self._tasks()
 
-    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
-        self._loop = asyncio.get_running_loop()
-        await self._app(scope, receive, send)
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return self._app.loop
 
     def _tasks(self) -> Counter[str]:
         found = [task.get_coro() for task in asyncio.all_tasks(self._loop)]

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
 
 import pytest
 import pytest_asyncio
 import yaml
 
+from fakes.asking import answered, asked, here
 from monoize.server.app import App
 from monoize.server.house import House
 from monoize.settings import parse
@@ -53,33 +53,12 @@ class Api:
         raw: bytes | None = None,
         headers: dict[str, str] | None = None,
     ) -> Answer:
-        url = urlsplit(target)
         data = raw if raw is not None else b"" if body is None else json.dumps(body).encode()
         sent = {"host": "127.0.0.1", **({"authorization": f"Bearer {key}"} if key else {})}
         sent |= headers or {}
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": url.path,
-            "raw_path": quote(url.path, safe="/:%").encode(),
-            "query_string": url.query.encode(),
-            "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
-            "client": ("127.0.0.1", 5000),
-        }
-        waiting = [{"type": "http.request", "body": data}]
-        got: list[Any] = []
-
-        async def receive() -> Any:
-            if not waiting:
-                await asyncio.Event().wait()
-            return waiting.pop()
-
-        async def send(message: Any) -> None:
-            got.append(message)
-
-        await asyncio.wait_for(self._app(scope, receive, send), 30)
-        named = {k.decode(): v.decode("latin-1") for k, v in got[0]["headers"]}
-        return Answer(got[0]["status"], named, b"".join(m.get("body", b"") for m in got[1:]))
+        request = asked(method, target, sent, here(data), address="127.0.0.1")
+        reply = await asyncio.wait_for(answered(self._app, request), 30)
+        return Answer(reply.status, reply.headers, reply.raw)
 
     async def good(self, method: str, target: str, body: Any = None, **more: Any) -> Any:
         answer = await self.call(method, target, body, **more)

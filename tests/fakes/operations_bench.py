@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -10,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from fakes.asking import answered, asked, here
 from fakes.bench import Bench, Said, Script, ScriptedClient, Sent
 from fakes.caller import Reply
 from fakes.media_shelf import MemoryShelf
@@ -21,7 +21,6 @@ from monoize.pipeline.call import Answer
 from monoize.routing.capability import of_engines
 from monoize.routing.catalog import Catalog
 from monoize.server.app import App
-from monoize.server.http import HttpRequest
 from monoize.server.proxies import TrustedProxies
 from monoize.upstream.client import Streamed, UpstreamCall, UpstreamReply
 
@@ -95,17 +94,13 @@ class OperationsBench(Bench):
         if key is not None:
             given["authorization"] = f"Bearer {secrets[key]}"
         app = App(SimpleNamespace(state=self._state()))  # type: ignore[arg-type]
-        return await _called(app, _scope(method, target, given), raw)
+        return await answered(app, asked(method, target, given, here(raw), address="127.0.0.1"))
 
     async def door(self, door: Any, body: Json) -> Answer:
         """What one of the doors answers, not yet read."""
-        waiting = [{"type": "http.request", "body": json.dumps(body).encode()}]
-
-        async def receive() -> Json:
-            return waiting.pop()
-
-        scope = _scope("POST", "/", {"content-type": JSON})
-        request = HttpRequest.from_scope(scope, receive, "req_door", self.clock.monotonic())
+        given = here(json.dumps(body).encode())
+        request = asked("POST", "/", {"content-type": JSON}, given, request_id="req_door")
+        request.started = self.clock.monotonic()
         answer: Answer = await door(request, self._state())
         return answer
 
@@ -118,41 +113,6 @@ class OperationsBench(Bench):
             shelf=None,
             lasting=SimpleNamespace(engines=self.kit.local),
         )
-
-
-def _scope(method: str, target: str, headers: Mapping[str, str]) -> Json:
-    path, _, query = target.partition("?")
-    return {
-        "type": "http",
-        "method": method,
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": query.encode(),
-        "headers": [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers.items()],
-        "client": ("127.0.0.1", 1),
-    }
-
-
-async def _called(app: App, scope: Json, raw: bytes) -> Reply:
-    waiting = [{"type": "http.request", "body": raw, "more_body": False}]
-    status, headers, pieces = 0, {}, []
-
-    async def receive() -> Json:
-        if waiting:
-            return waiting.pop()
-        await asyncio.Event().wait()  # the caller stays
-        raise AssertionError
-
-    async def send(message: Any) -> None:
-        nonlocal status
-        if message["type"] == "http.response.start":
-            status = message["status"]
-            headers.update({k.decode(): v.decode("latin-1") for k, v in message["headers"]})
-        else:
-            pieces.append(message["body"])
-
-    await app(scope, receive, send)
-    return Reply(status, headers, b"".join(pieces))
 
 
 class ReadingClient(ScriptedClient):

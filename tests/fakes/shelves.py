@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import parse_qsl, unquote
 
+from fakes.asking import arriving, asked
 from fakes.bench import VirtualClock, replied
 from fakes.caller import Reply
 from monoize.errors import MonoizeError
@@ -15,6 +14,7 @@ from monoize.media.shelf import Shelf, open_store
 from monoize.media.store import MediaStore
 from monoize.pipeline.call import NOBODY, Caller
 from monoize.server import media
+from monoize.server.arriving import ArrivingBody
 from monoize.server.http import HttpRequest
 from monoize.settings import LimitSettings, MediaSettings, TimeoutSettings
 from monoize.store.database import Database
@@ -99,58 +99,37 @@ class Doors:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if sized and method == "POST":
             named["content-length"] = str(sum(map(len, given)))
-        return await self.call(request(method, target, receiver(given), named, caller))
+        return await self.call(request(method, target, arriving(given), named, caller))
 
-    async def call(self, asked: HttpRequest) -> Reply:
+    async def call(self, request: HttpRequest) -> Reply:
         try:
-            return await replied(await self._door(asked))
+            return await replied(await self._door(request))
         except MonoizeError as error:
             said = {"code": error.error_code, "message": error.message, "param": error.param}
             raw = repr(said).encode()
             return Reply(error.http_status, {**error.headers, "code": error.error_code}, raw)
 
-    async def _door(self, asked: HttpRequest) -> Any:
-        rest = asked.path.removeprefix("/v1/media").strip("/")
-        match (asked.method, rest.split("/")):
+    async def _door(self, request: HttpRequest) -> Any:
+        rest = request.path.removeprefix("/v1/media").strip("/")
+        match (request.method, rest.split("/")):
             case ("POST", [""]):
-                return await media.upload(asked, self.state)
+                return await media.upload(request, self.state)
             case ("GET", [""]):
-                return await media.listed(asked, self.state)
+                return await media.listed(request, self.state)
             case ("GET", [name, "meta"]):
-                return await media.meta(asked, self.state, media_id=name)
+                return await media.meta(request, self.state, media_id=name)
             case ("DELETE", [name]):
-                return await media.remove(asked, self.state, media_id=name)
+                return await media.remove(request, self.state, media_id=name)
             case (_, [name]):
-                return await media.download(asked, self.state, media_id=name)
-        raise AssertionError(asked.path)
+                return await media.download(request, self.state, media_id=name)
+        raise AssertionError(request.path)
 
 
 def request(
-    method: str, target: str, receive: Any, headers: Mapping[str, str], caller: Caller = NOBODY
+    method: str,
+    target: str,
+    body: ArrivingBody,
+    headers: Mapping[str, str],
+    caller: Caller = NOBODY,
 ) -> HttpRequest:
-    path, _, query = target.partition("?")
-    return HttpRequest(
-        method=method,
-        path=unquote(path),
-        query=dict(parse_qsl(query, keep_blank_values=True)),
-        headers=headers,
-        receive=receive,
-        request_id="req_test",
-        started=0.0,
-        caller=caller,
-    )
-
-
-def receiver(given: list[bytes], *, then: str = "end") -> Any:
-    """`then`: the body ends, the caller leaves, or nothing more comes."""
-    left = list(given)
-
-    async def receive() -> dict[str, Any]:
-        if left:
-            piece = left.pop(0)
-            return {"type": "http.request", "body": piece, "more_body": bool(left) or then != "end"}
-        if then == "silence":
-            await asyncio.Event().wait()
-        return {"type": "http.disconnect"}
-
-    return receive
+    return asked(method, target, headers, body, request_id="req_test", caller=caller)

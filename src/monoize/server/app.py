@@ -1,12 +1,11 @@
-"""The ASGI application: a table of routes, access, errors in the caller's dialect."""
+"""The application: a table of routes, access, errors in the caller's dialect."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -23,24 +22,12 @@ from monoize.errors import (
 )
 from monoize.pipeline.call import Answer
 from monoize.protocol import protocol
-from monoize.server import (
-    agent,
-    capabilities,
-    envelopes,
-    health,
-    media,
-    model_calls,
-    models,
-    operations,
-    reframer,
-    reframer_health,
-    tools,
-)
-from monoize.server.api import door as api
+from monoize.server import health, model_calls, models, paths, tools
+from monoize.server.asgi import Receive, Send
 from monoize.server.ending import when_told_to_stop
 from monoize.server.house import House
-from monoize.server.http import CallerGone, HttpRequest, Receive, Send, json_answer, send_answer
-from monoize.server.realtime import realtime
+from monoize.server.http import CallerGone, HttpRequest, json_answer
+from monoize.server.late import Door, Late, imported
 from monoize.settings import LimitSettings
 from monoize.telemetry import logs
 
@@ -48,7 +35,14 @@ __all__ = ["App"]
 
 log = logging.getLogger("monoize.server")
 
-Door = Callable[..., Awaitable[Answer]]
+agent = Late("monoize.server.agent")
+api = Late("monoize.server.api.door")
+capabilities = Late("monoize.server.capabilities")
+envelopes = Late("monoize.server.envelopes")
+media = Late("monoize.server.media")
+operations = Late("monoize.server.operations")
+reframer = Late("monoize.server.reframer")
+reframer_health = Late("monoize.server.reframer_health")
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -73,7 +67,7 @@ ROUTES = (
         r"/v1(?:beta)?/models/(?P<model>.+):(?P<verb>generateContent|streamGenerateContent|countTokens)",
         model_calls.gemini_call,
     ),
-    _route("POST", envelopes.PATH, envelopes.envelope),
+    _route("POST", paths.ENVELOPES, envelopes.envelope),
     _route("POST", "/v1/embeddings", operations.embeddings),
     _route("POST", "/v1/images/generations", operations.generations),
     _route("POST", "/v1/images/edits", operations.edits),
@@ -112,6 +106,8 @@ _PLAIN = {(r.method, r.pattern.pattern): r for r in ROUTES if "(" not in r.patte
 
 
 class App:
+    """Answers requests; its beginning and end and its WebSockets it hears of by ASGI."""
+
     def __init__(self, house: House) -> None:
         self.house = house
 
@@ -119,10 +115,9 @@ class App:
         if scope["type"] == "lifespan":
             with when_told_to_stop(self.house.stopping.set):
                 await self._lifespan(receive, send)
-        elif scope["type"] == "http":
-            await self._http(scope, receive, send)
         elif scope["type"] == "websocket":
-            await realtime(scope, receive, send, self.house)
+            voice = await imported("monoize.server.realtime")
+            await voice.realtime(scope, receive, send, self.house)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -140,50 +135,27 @@ class App:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
-    async def _http(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Work until the answer is out or the caller has gone, whichever comes first (T18)."""
-        kit = self.house.state.kit
-        arrived = asyncio.Event()
-        request = HttpRequest.from_scope(
-            scope, _noting(receive, arrived), kit.ids.new("req_"), kit.clock.monotonic()
-        )
-        logs.request_id.set(request.request_id)
-        work = asyncio.ensure_future(self._answered(request, send, arrived))
-        gone = asyncio.ensure_future(_disconnect(receive, arrived))
-        try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (work, gone):
-                if not task.done():
-                    task.cancel()
-            await asyncio.wait({work, gone})
-        if not work.cancelled() and work.exception() is not None:
-            log.error("an answer could not be sent to its end", exc_info=work.exception())
+    @property
+    def header_bytes(self) -> int:
+        return self.house.state.kit.limits.header_bytes
 
-    async def _answered(self, request: HttpRequest, send: Send, arrived: asyncio.Event) -> None:
-        try:
-            answer = await self._answer(request)
-        except CallerGone:
-            return
-        arrived.set()  # an error may have come before the body: now only the caller's leaving matters
-        await send_answer(
-            send, answer, {"x-request-id": request.request_id}, bodiless=request.method == "HEAD"
-        )
-
-    async def _answer(self, request: HttpRequest) -> Answer:
+    async def respond(self, request: HttpRequest) -> Answer:
+        """Whatever happens there is an answer, unless the caller left before its request was complete (CallerGone)."""
         state = self.house.state  # of the configuration in force; this request keeps it
+        kit, headers = state.kit, request.headers
+        request.request_id = kit.ids.new("req_")
+        request.started = kit.clock.monotonic()
+        logs.request_id.set(request.request_id)
         try:
-            _check_headers(request, state.kit.limits)
-            state.access.check_site(request.headers)
-            forwarded = request.headers.get("x-forwarded-for", "")
-            address = state.proxies.caller_address(request.address, forwarded)
-            request = msgspec.structs.replace(request, address=address)
-            if api.serves(request.path):
+            _check_headers(request, kit.limits)
+            state.access.check_site(headers)
+            forwarded = headers.get("x-forwarded-for", "")
+            request.address = state.proxies.caller_address(request.address, forwarded)
+            if paths.is_managements(request.path):
                 return await api.answered(request, state, self.house)
             route, names = _found(request)
             if route.needs_key:
-                caller = await state.access.caller_of(request.headers, request.address)
-                request = msgspec.structs.replace(request, caller=caller)
+                request.caller = await state.access.caller_of(headers, request.address)
             return await route.door(request, state, **names)
         except MonoizeError as error:
             return self._refusal(request, error)
@@ -199,17 +171,22 @@ class App:
     def _refusal(self, request: HttpRequest, error: MonoizeError) -> Answer:
         if error.http_status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             log.warning("%s %s: %s", error.http_status, error.error_code, error)
-        if request.path == envelopes.PATH:  # an envelope is answered in one, whatever it is (D26)
-            return envelopes.failed(error, "", request.request_id)
-        if reframer.serves(request.path) and not isinstance(error, Unauthorized | Forbidden):
-            return reframer.failed(error)
+        if request.path == paths.ENVELOPES:  # an envelope is answered in one, whatever it is (D26)
+            from monoize.server.envelopes import failed  # noqa: PLC0415 - see Late
+
+            return failed(error, "", request.request_id)
+        if paths.is_reframers(request.path) and not isinstance(error, Unauthorized | Forbidden):
+            from monoize.server.reframer import failed as refused  # noqa: PLC0415 - see Late
+
+            return refused(error)
         body = protocol(_dialect(request)).encode_error(error, request.request_id)
         return json_answer(body, error.http_status, error.headers)
 
 
 def _check_headers(request: HttpRequest, limits: LimitSettings) -> None:
-    size = sum(len(name) + len(value) for name, value in request.headers.items())
-    if size > limits.header_bytes:
+    if request.came_bytes <= limits.header_bytes:
+        return
+    if sum(len(name) + len(value) for name, value in request.headers.items()) > limits.header_bytes:
         raise InvalidRequest(
             f"the headers are larger than {limits.header_bytes} bytes", http_status=431
         )
@@ -238,28 +215,10 @@ def _found(request: HttpRequest) -> tuple[Route, dict[str, str]]:
 def _dialect(request: HttpRequest) -> str:
     """Whose errors a caller of this path reads (D18)."""
     path = request.path
-    if api.serves(path):
+    if paths.is_managements(path):
         return "chat_completion"
     if path.startswith("/v1beta/") or ":" in path.rpartition("/")[2]:
         return "gemini"
     if path.startswith("/v1/messages") or "anthropic-version" in request.headers:
         return "messages"
     return "responses" if path.startswith("/v1/responses") else "chat_completion"
-
-
-def _noting(receive: Receive, arrived: asyncio.Event) -> Receive:
-    """A `receive` that notes when the body is complete: after that only a disconnect can come."""
-
-    async def noted() -> Any:
-        message = await receive()
-        if message["type"] == "http.disconnect" or not message.get("more_body"):
-            arrived.set()
-        return message
-
-    return noted
-
-
-async def _disconnect(receive: Receive, arrived: asyncio.Event) -> None:
-    await arrived.wait()
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -53,9 +53,7 @@ from monoize.server.state import State
 from monoize.sse import SseParser, serialized
 from monoize.urp import WireEvent
 
-__all__ = ["PATH", "envelope", "failed"]
-
-PATH = "/v1/operations"
+__all__ = ["envelope", "failed"]
 
 _DEBUG_RAW = "debug_raw"  # in `extra`, for admins: the provider's own words beside ours
 _INLINE_MEDIA = "inline_media"  # in `extra`: small media in the answer itself

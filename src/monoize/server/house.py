@@ -25,8 +25,10 @@ from monoize.pipeline.probe import Prober
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
 from monoize.routing.health import HealthBoard
+from monoize.server import readiness
 from monoize.server.agents import Agents
 from monoize.server.keyring import Keyring
+from monoize.server.late import imported
 from monoize.server.state import Lasting, State, Stored, build, local_engines
 from monoize.settings import Settings
 from monoize.store import keys, recovery, vault
@@ -65,9 +67,14 @@ class House:
         file: Path | None = None,
         environment: Mapping[str, str] | None = None,
         durable: bool = True,
+        when_settled: Callable[[], None] | None = None,
     ) -> None:
-        """`durable`: agent runs outlive the program, and those that others left are gone on with."""
+        """`durable`: agent runs outlive the program, and those that others left are gone on with.
+
+        `when_settled` is called a moment after the start.
+        """
         self._load = load
+        self._when_settled = when_settled
         self._durable = durable
         self._folder = folder
         self._file = file
@@ -94,17 +101,19 @@ class House:
 
     async def start(self) -> None:
         """Open the store, settle what a crash left, load local models; the port opens after that."""
+        public.load()  # early: what is needed only to read it is used again by all that follows
         made = await self._made()
         self._lasting = msgspec.structs.replace(made, agents=self._agents(made))
         await self._read_store(self._lasting)
         self._state = build(self._settings, self._stored, self._lasting)
+        readiness.import_first(self._state.settings)
         scrub.register(*scrub.secrets_of(self._state.settings))
         if self._state.access.is_open:
             log.warning("there are no keys: serving loopback only, without authentication")
         self._tasks = [
             asyncio.create_task(self._probe(), name="prober"),
             asyncio.create_task(self._watch(), name="watching the configuration"),
-            asyncio.create_task(asyncio.to_thread(public.load), name="reading public prices"),
+            asyncio.create_task(self._settle(), name="settling"),
         ]
         if self._lasting.capture_writer is not None:
             self._tasks += [
@@ -238,6 +247,13 @@ class House:
         if self.state.shelf is None:
             raise RuntimeError("there is no shelf without a database")
         return self.state.shelf
+
+    async def _settle(self) -> None:
+        await asyncio.sleep(readiness.LATER_SECONDS)
+        if self._when_settled is not None:
+            self._when_settled()
+        for module in readiness.imported_later(self.state.settings):
+            await imported(module)
 
     async def _probe(self) -> None:
         await Prober(lambda: self.state.kit).run()

@@ -1,94 +1,173 @@
-"""One HTTP request off ASGI and one answer back onto it, within limits."""
+"""One HTTP request off the wire, within limits, and a JSON answer to it."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
+from typing import Protocol as Interface
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
+from typing_extensions import override
 
 from monoize import wirejson
 from monoize.errors import InvalidRequest, PayloadTooLarge, RequestTimeout
 from monoize.pipeline.call import NOBODY, Answer, Caller
 from monoize.settings import LimitSettings, TimeoutSettings
 
-__all__ = ["CallerGone", "HttpRequest", "json_answer", "read_json", "send_answer"]
+__all__ = [
+    "EMPTY",
+    "Application",
+    "CallerGone",
+    "HttpRequest",
+    "RequestBody",
+    "check_coding",
+    "declared_size",
+    "headers_of",
+    "json_answer",
+    "path_of",
+    "query_of",
+    "read_body",
+    "read_json",
+]
+
+Pairs: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 _FORWARDED = "x-forwarded-for"
-
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
+_LENGTH = re.compile("[0-9]{1,18}")
+# Names as callers write them: nearly always the same few. What strangers make up must not fill the memory.
+_names: dict[bytes, str] = {}
+_NAMES_KEPT = 512
 
 
 class CallerGone(Exception):
     """The caller hung up before its request was complete."""
 
 
-class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+class RequestBody(Interface):
+    """What a caller sends after the head, as it arrives; each byte of it is given out once."""
+
+    def whole(self) -> bytes | None:
+        """All of it, if it is here to its end."""
+
+    async def read(self, enough: int, seconds: float) -> tuple[bytes, bool]:
+        """At least `enough` bytes, or all that is left; and whether more is to come.
+
+        Raises TimeoutError if that takes longer than so many seconds, and CallerGone.
+        """
+
+
+class _Empty(RequestBody):
+    @override
+    def whole(self) -> bytes:
+        return b""
+
+    @override
+    async def read(self, enough: int, seconds: float) -> tuple[bytes, bool]:
+        return b"", False
+
+
+EMPTY = _Empty()
+
+
+class HttpRequest(msgspec.Struct, kw_only=True):
+    """As the wire brought it; what is found out about it on the way to its door is added."""
+
     method: str
     path: str
     query: Mapping[str, str]
-    headers: Mapping[str, str]  # names in lower case; the last of repeated ones, but see `_headers`
-    receive: Receive
-    request_id: str
-    started: float
-    caller: Caller = NOBODY
+    headers: Mapping[
+        str, str
+    ]  # names in lower case; the last of repeated ones, but see `headers_of`
+    came_bytes: int = 0  # until the head was complete: its headers are no larger than that
+    body: RequestBody = EMPTY
     address: str | None = None  # of the caller, as far as it is known
+    request_id: str = ""
+    started: float = 0.0  # monotonic seconds
+    caller: Caller = NOBODY
 
     @classmethod
-    def from_scope(
-        cls, scope: Mapping[str, Any], receive: Receive, request_id: str, started: float
+    def of_wire(
+        cls, method: str, path: bytes, query: bytes, headers: Pairs, **more: Any
     ) -> HttpRequest:
-        raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
-        client = scope.get("client")
         return cls(
-            address=client[0] if client else None,
-            method=scope["method"],
-            path=unquote(raw_path.split(b"?")[0].decode("latin-1")),
-            query=dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
-            headers=_headers(scope["headers"]),
-            receive=receive,
-            request_id=request_id,
-            started=started,
+            method=method,
+            path=path_of(path),
+            query=query_of(query) if query else {},
+            headers=headers_of(headers),
+            **more,
         )
 
 
-def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in pairs}
+def path_of(raw: bytes) -> str:
+    path = raw.decode("latin-1")
+    return unquote(path) if "%" in path else path
+
+
+def query_of(raw: bytes) -> dict[str, str]:
+    return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))
+
+
+class Application(Interface):
+    @property
+    def header_bytes(self) -> int:
+        """How large the headers of a request may be."""
+
+    async def respond(self, request: HttpRequest) -> Answer:
+        """Names the request (`request_id`) and answers it; CallerGone: there is nobody to answer."""
+
+
+def headers_of(pairs: Pairs) -> dict[str, str]:
+    headers = {_names.get(k) or _name(k): v.decode("latin-1") for k, v in pairs}
     if _FORWARDED in headers:  # each proxy on the way may add a line of its own
-        lines = (v.decode("latin-1") for k, v in pairs if k.decode("latin-1").lower() == _FORWARDED)
+        lines = (v.decode("latin-1") for k, v in pairs if _name(k) == _FORWARDED)
         headers[_FORWARDED] = ",".join(lines)
     return headers
+
+
+def _name(raw: bytes) -> str:
+    name = raw.decode("latin-1").lower()
+    if len(_names) < _NAMES_KEPT:
+        _names[raw] = name
+    return name
+
+
+def declared_size(request: HttpRequest) -> int | None:
+    match = _LENGTH.fullmatch(request.headers.get("content-length", ""))
+    return None if match is None else int(match[0])
+
+
+def check_coding(request: HttpRequest) -> None:
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise InvalidRequest("content-encoding is not supported: send the body uncompressed")
 
 
 async def read_body(
     request: HttpRequest, limits: LimitSettings, timeouts: TimeoutSettings
 ) -> bytes:
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > limits.body_bytes:
+    raw = _here(request, limits)
+    return raw if raw is not None else await _arrived(request, limits, timeouts)
+
+
+def _here(request: HttpRequest, limits: LimitSettings) -> bytes | None:
+    """The body that came along with its head, as nearly all do."""
+    raw = request.body.whole()
+    size = len(raw) if raw is not None else declared_size(request) or 0
+    if size > limits.body_bytes:
         raise _too_large(limits)
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise InvalidRequest("content-encoding is not supported: send the body uncompressed")
-    pieces: list[bytes] = []
-    size = 0
+    check_coding(request)
+    return raw
+
+
+async def _arrived(request: HttpRequest, limits: LimitSettings, timeouts: TimeoutSettings) -> bytes:
     try:
-        async with asyncio.timeout(timeouts.body):
-            while True:
-                message = await request.receive()
-                if message["type"] == "http.disconnect":
-                    raise CallerGone
-                piece: bytes = message.get("body", b"")
-                size += len(piece)
-                if size > limits.body_bytes:
-                    raise _too_large(limits)
-                pieces.append(piece)
-                if not message.get("more_body"):
-                    return b"".join(pieces)
+        raw, _ = await request.body.read(limits.body_bytes + 1, timeouts.body)
     except TimeoutError:
         raise RequestTimeout(f"the body did not arrive within {timeouts.body:g} s") from None
+    if len(raw) > limits.body_bytes:
+        raise _too_large(limits)
+    return raw
 
 
 def _too_large(limits: LimitSettings) -> PayloadTooLarge:
@@ -100,12 +179,14 @@ def _too_large(limits: LimitSettings) -> PayloadTooLarge:
 async def read_json(
     request: HttpRequest, limits: LimitSettings, timeouts: TimeoutSettings
 ) -> tuple[bytes, Mapping[str, Any]]:
-    raw = await read_body(request, limits, timeouts)
-    if not raw.strip():
-        raise InvalidRequest("the body is empty: a JSON object is due")
+    raw = _here(request, limits)
+    if raw is None:
+        raw = await _arrived(request, limits, timeouts)
     try:
         wire = wirejson.loads(raw)
     except wirejson.JsonError as error:
+        if not raw.strip():
+            raise InvalidRequest("the body is empty: a JSON object is due") from None
         raise InvalidRequest(f"the body is not JSON: {error}") from None
     if not isinstance(wire, dict):
         raise InvalidRequest("the body must be a JSON object")
@@ -119,38 +200,3 @@ def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None
         headers=headers or {},
         body=wirejson.dumps(value),
     )
-
-
-async def send_answer(
-    send: Send, answer: Answer, extra: Mapping[str, str], *, bodiless: bool
-) -> None:
-    """`bodiless`: the request was HEAD."""
-    try:
-        await _send_open(send, answer, extra, bodiless=bodiless)
-    finally:
-        if not isinstance(answer.body, bytes):
-            await answer.body.aclose()  # also when the caller left before its first byte (T18)
-
-
-async def _send_open(
-    send: Send, answer: Answer, extra: Mapping[str, str], *, bodiless: bool
-) -> None:
-    headers = {"content-type": answer.content_type, **answer.headers, **extra}
-    if isinstance(answer.body, bytes):
-        headers["content-length"] = str(len(answer.body))
-    await send(
-        {
-            "type": "http.response.start",
-            "status": answer.status,
-            "headers": [
-                (k.encode("latin-1"), v.encode("latin-1", "replace")) for k, v in headers.items()
-            ],
-        }
-    )
-    if isinstance(answer.body, bytes):
-        await send({"type": "http.response.body", "body": b"" if bodiless else answer.body})
-        return
-    async for chunk in answer.body:
-        if chunk:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})

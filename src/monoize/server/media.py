@@ -16,9 +16,9 @@ from monoize.media.owner import owner_of
 from monoize.media.shelf import Range, Shelf, StoredMedia
 from monoize.multipart import MultipartEvent, PartBegin, PartData, boundary_of
 from monoize.pipeline.call import Answer
-from monoize.server.http import HttpRequest, json_answer
+from monoize.server.http import HttpRequest, declared_size, json_answer
 from monoize.server.state import State
-from monoize.server.uploads import body_pieces, declared_size, form_events
+from monoize.server.uploads import body_pieces, form_events
 from monoize.store.paging import LARGEST_PAGE
 
 __all__ = ["download", "listed", "meta", "remove", "shelf_of", "upload"]

@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 __all__ = ["TrustedProxies"]
 
+_PEERS_KEPT = 4096
+
 _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -19,9 +21,22 @@ class TrustedProxies:
         self._ranges: tuple[_Network, ...] = tuple(
             ipaddress.ip_network(text, strict=False) for text in ranges
         )
+        self._peers: dict[str, str | None] = {}
 
     def caller_address(self, peer: str | None, forwarded_for: str) -> str | None:
         """The last address on the way that is no proxy of ours."""
+        if peer is None:
+            return None
+        if forwarded_for and self._ranges:
+            return self._before_proxies(peer, forwarded_for)
+        # Nobody is asked who came before: an address is itself. Each connection has one, and callers come again.
+        if peer not in self._peers:
+            if len(self._peers) >= _PEERS_KEPT:
+                self._peers.clear()
+            self._peers[peer] = self._before_proxies(peer, "")
+        return self._peers[peer]
+
+    def _before_proxies(self, peer: str, forwarded_for: str) -> str | None:
         current = _parsed(peer)
         if current is None:
             return None

@@ -10,7 +10,6 @@ from functools import cache
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
 from typing_extensions import override
 
 from monoize import wirejson
@@ -23,8 +22,9 @@ from monoize.realtime.opening import Opener, Session
 from monoize.realtime.parting import ABNORMAL, POLICY, Parting, error_event
 from monoize.realtime.ports import Gone, Line
 from monoize.realtime.watch import Watch
+from monoize.server.asgi import Receive, Send
 from monoize.server.house import House
-from monoize.server.http import HttpRequest, Receive, Send
+from monoize.server.http import HttpRequest
 from monoize.server.operations import incoming_of
 from monoize.server.state import DATA, State
 from monoize.telemetry import logs
@@ -50,11 +50,11 @@ async def realtime(scope: Mapping[str, Any], receive: Receive, send: Send, house
     state = house.state  # of the configuration in force; the session keeps it
     line = _AsgiLine(scope, receive, send, state.kit.clock)
     await receive()  # websocket.connect
-    request = _request(scope, receive, state)
+    request = _request(scope, state)
     logs.request_id.set(request.request_id)
     try:
         _check_room(state)
-        request = await _known(request, state)
+        await _admit(request, state)
         session = await _opened(line, request, state)
     except MonoizeError as error:
         if error.http_status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -88,11 +88,18 @@ def _check_room(state: State) -> None:
 # --- who comes ---
 
 
-def _request(scope: Mapping[str, Any], receive: Receive, state: State) -> HttpRequest:
+def _request(scope: Mapping[str, Any], state: State) -> HttpRequest:
     """The handshake as a request; keys and switches that browsers put among the subprotocols are headers again."""
-    kit = state.kit
-    request = HttpRequest.from_scope(
-        {**scope, "method": "GET"}, receive, kit.ids.new("req_"), kit.clock.monotonic()
+    raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
+    client = scope.get("client")
+    request = HttpRequest.of_wire(
+        "GET",
+        raw_path.split(b"?")[0],
+        scope["query_string"],
+        scope["headers"],
+        address=client[0] if client else None,
+        request_id=state.kit.ids.new("req_"),
+        started=state.kit.clock.monotonic(),
     )
     headers = {
         name: value
@@ -105,18 +112,18 @@ def _request(scope: Mapping[str, Any], receive: Receive, state: State) -> HttpRe
         headers["authorization"] = f"Bearer {key}"
     if _BETA in offered:
         headers.setdefault("openai-beta", "realtime=v1")
-    return msgspec.structs.replace(request, headers=headers)
+    request.headers = headers
+    return request
 
 
-async def _known(request: HttpRequest, state: State) -> HttpRequest:
+async def _admit(request: HttpRequest, state: State) -> None:
     """Raises what keeps the caller out."""
     state.access.check_site(request.headers)
     if request.path != _PATH:
         raise NotFound(f"there is no WebSocket at {request.path}")
     forwarded = request.headers.get("x-forwarded-for", "")
-    address = state.proxies.caller_address(request.address, forwarded)
-    caller = await state.access.caller_of(request.headers, address)
-    return msgspec.structs.replace(request, address=address, caller=caller)
+    request.address = state.proxies.caller_address(request.address, forwarded)
+    request.caller = await state.access.caller_of(request.headers, request.address)
 
 
 def _model(request: HttpRequest) -> str:

@@ -19,10 +19,8 @@ from monoize.server.reframer_work import Asked, Done, Work, log_refusals, room_f
 from monoize.server.state import State
 from monoize.server.uploads import body_pieces
 
-__all__ = ["failed", "reframe_batch", "reframe_request", "schema", "serves"]
+__all__ = ["failed", "reframe_batch", "reframe_request", "schema"]
 
-_PATHS = ("/v1/reframe", "/v1/reframe/batch", "/v1/health")
-_SCHEMAS = "/v1/schemas/"
 _SMALLEST = 1024  # what an item counts for beside its bytes: even an empty one is answered
 # What clients say when they mean JSON, or when nobody told them better (`curl --data`).
 _READ_AS_JSON = (
@@ -32,11 +30,6 @@ _READ_AS_JSON = (
     "application/x-www-form-urlencoded",
     "text/plain",
 )
-
-
-def serves(path: str) -> bool:
-    """Whether errors at this path are ValidationErrors."""
-    return path in _PATHS or path.startswith(_SCHEMAS)
 
 
 def failed(error: MonoizeError) -> Answer:

@@ -11,10 +11,10 @@ import msgspec
 from sqlalchemy import Connection
 
 from monoize.clock import Clock, Dice, IdSource, RandomIds
-from monoize.engine import Engine, EngineSetup, engines
+from monoize.engine import Engine, EngineSetup, LocalEngines, engines
 from monoize.limiter import Limiter
 from monoize.media.desk import MediaDesk
-from monoize.media.fetch import Fetcher
+from monoize.media.late_fetch import LateFetcher
 from monoize.media.shelf import Shelf
 from monoize.media.store import MediaStore
 from monoize.money.book import PriceBook
@@ -23,7 +23,7 @@ from monoize.pipeline.charging import Captures, Desk, LedgerAdmission
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.rulebook import overrides, rulebook, tags
 from monoize.pipeline.tariff import Tariff
-from monoize.reframer import TagTable
+from monoize.reframer.tags import TagTable
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
 from monoize.routing.capability import of_engines
@@ -133,14 +133,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return self.lasting.provider_models
 
 
-def local_engines(options: Mapping[str, Mapping[str, Any]]) -> dict[str, Engine]:
+def local_engines(options: Mapping[str, Mapping[str, Any]]) -> LocalEngines:
     """Every engine, installed or not; building one is cheap, its model loads on the first call."""
-    return {
-        name: kind(
-            EngineSetup(folder=DATA / "engines", ids=RandomIds(), options=options.get(name, {}))
-        )
-        for name, kind in engines().items()
-    }
+    return LocalEngines(EngineSetup(folder=DATA / "engines", ids=RandomIds()), options)
 
 
 def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
@@ -151,7 +146,8 @@ def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
     others = tuple(provider for provider in stored.providers if provider.id not in own)
     settings = msgspec.structs.replace(settings, providers=(*settings.providers, *others))
     rules = rulebook(settings)
-    catalog = Catalog(settings.providers, of_engines(engines()))
+    used = {p.engine for p in settings.providers if p.engine} & engines().keys()
+    catalog = Catalog(settings.providers, of_engines({name: engines()[name] for name in used}))
     suffixes = stored.settings.get("reasoning_suffix_map")
     shelf = _shelf(settings, lasting)
     return State(
@@ -178,7 +174,7 @@ def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
             admission=_admission(settings, stored, lasting, catalog),
             local=lasting.engines,
             operations=tuning.operations,
-            media=MediaDesk(shelf, settings.media, Fetcher(settings.media.http_urls)),
+            media=MediaDesk(shelf, settings.media, LateFetcher(settings.media.http_urls)),
             inline_bytes=settings.media.inline_bytes,
             provider_rules=rules.providers,
             suffixes={

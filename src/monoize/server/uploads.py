@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -25,16 +24,15 @@ from monoize.multipart import (
     PartEnd,
     boundary_of,
 )
-from monoize.server.http import CallerGone, HttpRequest
+from monoize.server.http import HttpRequest, check_coding, declared_size
 from monoize.settings import LimitSettings, TimeoutSettings
 
-__all__ = ["PIECE_BYTES", "Form", "body_pieces", "declared_size", "form_events", "form_of"]
+__all__ = ["PIECE_BYTES", "Form", "body_pieces", "form_events", "form_of"]
 
 # What has to arrive within `timeouts.body` seconds, and is then handed on.
 PIECE_BYTES = 256 * 1024
 MEMORY_BYTES = 1024**2  # a larger file of a form goes to the disk
 _FIELD_BYTES = 1024**2  # of one text
-_LENGTH = re.compile("[0-9]{1,18}")
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -44,11 +42,6 @@ class Form(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     files: Mapping[str, tuple[Blob, ...]]
 
 
-def declared_size(request: HttpRequest) -> int | None:
-    match = _LENGTH.fullmatch(request.headers.get("content-length", ""))
-    return None if match is None else int(match[0])
-
-
 async def body_pieces(
     request: HttpRequest, timeouts: TimeoutSettings, limit: int, limit_name: str
 ) -> AsyncIterator[bytes]:
@@ -56,8 +49,7 @@ async def body_pieces(
 
     As long as it keeps coming it may take its time: the time-out is for each piece, not for all of them.
     """
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise InvalidRequest("content-encoding is not supported: send the body uncompressed")
+    check_coding(request)
     size, more = 0, True
     _check(declared_size(request) or 0, limit, limit_name)
     while more:
@@ -75,23 +67,12 @@ def _check(size: int, limit: int, limit_name: str) -> None:
 
 async def _piece(request: HttpRequest, timeouts: TimeoutSettings) -> tuple[bytes, bool]:
     """And whether there is more."""
-    parts: list[bytes] = []
-    missing, more = PIECE_BYTES, True
     try:
-        async with asyncio.timeout(timeouts.body):
-            while more and missing > 0:
-                message = await request.receive()
-                if message["type"] == "http.disconnect":
-                    raise CallerGone
-                part: bytes = message.get("body", b"")
-                more = message.get("more_body", False)
-                parts.append(part)
-                missing -= len(part)
+        return await request.body.read(PIECE_BYTES, timeouts.body)
     except TimeoutError:
         raise RequestTimeout(
             f"less than {PIECE_BYTES} bytes of the body arrived within {timeouts.body:g} s"
         ) from None
-    return b"".join(parts), more
 
 
 async def form_events(

@@ -6,7 +6,8 @@ import hashlib
 
 import pytest
 
-from fakes.shelves import ADA, BOB, Doors, receiver, request
+from fakes.asking import arriving
+from fakes.shelves import ADA, BOB, Doors, request
 from monoize.errors import RequestTimeout
 from monoize.media import ids
 from monoize.pipeline.call import NOBODY, Caller
@@ -130,7 +131,7 @@ async def test_a_declared_size_beyond_the_limit_is_refused_unread(bench):
     doors = Doors(bench.with_settings(max_bytes=1000))
     for kind, size in (("image/png", 1001), (FORM, 1000 + 64 * 1024 + 1)):
         headers = {"content-length": str(size), "content-type": kind}
-        asked = request("POST", "/v1/media", receiver([], then="silence"), headers, ADA)
+        asked = request("POST", "/v1/media", arriving([], then="silence"), headers, ADA)
         assert (await doors.call(asked)).status == 413
 
 
@@ -145,7 +146,7 @@ async def test_beyond_the_quota_is_413_with_a_code_of_its_own(bench):
 async def test_a_body_that_stops_coming_is_408_and_leaves_nothing(bench):
     doors = Doors(bench.shelf, body_seconds=0.05)
     headers = {"content-length": "1000000"}
-    asked = request("POST", "/v1/media", receiver([bytes(500_000)], then="silence"), headers, ADA)
+    asked = request("POST", "/v1/media", arriving([bytes(500_000)], then="silence"), headers, ADA)
     assert (await doors.call(asked)).status == RequestTimeout.status
     assert (await bench.rows(), await bench.objects()) == ({}, set())
 
@@ -154,7 +155,7 @@ async def test_a_caller_that_leaves_leaves_nothing(doors, bench):
     for kind in ("image/png", FORM):
         body = [form(FILE + bytes(500_000))[:-100]]
         headers = {"content-type": kind}
-        asked = request("POST", "/v1/media", receiver(body, then="leaves"), headers, ADA)
+        asked = request("POST", "/v1/media", arriving(body, then="leaves"), headers, ADA)
         with pytest.raises(CallerGone):
             await doors.call(asked)
     assert (await bench.rows(), await bench.objects()) == ({}, set())
@@ -261,7 +262,7 @@ async def test_head_tells_the_size_and_sends_nothing(doors):
 
 async def test_an_answer_that_nobody_reads_is_closed(doors, bench):
     made = await stored(doors, bytes(2_000_000))
-    asked = request("GET", f"/v1/media/{made['id']}", receiver([]), {}, ADA)
+    asked = request("GET", f"/v1/media/{made['id']}", arriving([]), {}, ADA)
     answer = await media.download(asked, doors.state, media_id=made["id"])
     async for _ in answer.body:
         break

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fakes.shelves import receiver, request
+from fakes.asking import arriving
+from fakes.shelves import request
 from monoize.errors import InvalidRequest, MonoizeError, PayloadTooLarge, RequestTimeout
 from monoize.multipart import MultipartLimits
 from monoize.server.http import CallerGone
@@ -30,7 +31,7 @@ def form(*parts: bytes) -> bytes:
 
 def asked(given: list[bytes], *, then: str = "end", **headers: str):
     named = {"content-type": f"multipart/form-data; boundary={B}", **headers}
-    return request("POST", "/x", receiver(given, then=then), named)
+    return request("POST", "/x", arriving(given, then=then), named)
 
 
 def cut(body: bytes, step: int = 65_536) -> list[bytes]:

@@ -97,3 +97,35 @@ async def test_a_key_may_be_bound_to_addresses():
         with pytest.raises(Forbidden) as told:
             await gate.caller_of({"x-api-key": bound.key}, address)
         assert told.value.error_code == "address_not_allowed"
+
+
+@pytest.mark.parametrize("name", ["authorization", "x-api-key"])
+async def test_however_a_key_is_shown_its_addresses_hold(name):
+    bound = KeySettings(name="here", key="sk-0123456789", addresses=("10.0.0.0/8",))
+    gate = access(keys=(bound,))
+    shown = {name: f"Bearer {bound.key}" if name == "authorization" else bound.key}
+    assert (await gate.caller_of(shown, "10.1.2.3")).key_name == "here"
+    with pytest.raises(Forbidden):
+        await gate.caller_of(shown, "11.1.2.3")
+
+
+def test_a_host_that_was_served_lets_no_page_from_elsewhere_in():
+    gate = access()
+    gate.check_site({"host": "localhost:8080"})
+    with pytest.raises(Forbidden):
+        gate.check_site({"host": "localhost:8080", "origin": "https://evil.example"})
+    gate.check_site({"host": "localhost:8080"})
+
+
+def test_a_host_that_was_refused_is_refused_again():
+    gate = access()
+    for _ in range(2):
+        with pytest.raises(Forbidden):
+            gate.check_site({"host": "evil.example"})
+
+
+def test_many_names_of_one_host_do_not_fill_the_memory():
+    gate = access()
+    for port in range(10_000):
+        gate.check_site({"host": f"localhost:{port}"})
+    assert len(gate._good_hosts) < 100

@@ -29,3 +29,18 @@ def test_only_a_trusted_proxy_says_who_calls(peer, forwarded, address):
 
 def test_without_trusted_proxies_the_peer_is_the_caller():
     assert TrustedProxies(()).caller_address("127.0.0.1", "8.8.8.8") == "127.0.0.1"
+
+
+def test_what_is_known_of_a_peer_does_not_stand_for_those_behind_it():
+    ours = TrustedProxies(["10.0.0.0/8"])
+    for _ in range(2):
+        assert ours.caller_address("10.0.0.1", "") == "10.0.0.1"
+        assert ours.caller_address("10.0.0.1", "198.51.100.1") == "198.51.100.1"
+        assert ours.caller_address("10.0.0.1", "198.51.100.2") == "198.51.100.2"
+
+
+def test_many_peers_do_not_fill_the_memory():
+    ours = TrustedProxies(())
+    for number in range(20_000):
+        assert ours.caller_address(f"10.1.{number >> 8}.{number & 255}", "") is not None
+    assert len(ours._peers) < 5000

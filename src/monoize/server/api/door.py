@@ -16,17 +16,12 @@ from monoize.server.house import House
 from monoize.server.http import HttpRequest, read_body
 from monoize.server.state import State
 
-__all__ = ["answered", "serves"]
+__all__ = ["answered"]
 
 _ROUTES = tuple((endpoint, endpoint.pattern()) for endpoint in ENDPOINTS)
-_PLACES = ("/openapi.json", "/docs")
 _PLACE = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
 _UNKNOWN = re.compile(r"unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"required field `(.*)`", re.DOTALL)
-
-
-def serves(path: str) -> bool:
-    return path.startswith("/api/") or path in _PLACES
 
 
 async def answered(request: HttpRequest, state: State, house: House) -> Answer:
@@ -35,7 +30,7 @@ async def answered(request: HttpRequest, state: State, house: House) -> Answer:
         caller = await state.access.caller_of(request.headers, request.address)
         if endpoint.role == "admin" and caller.role != "admin":  # CVE-2026-35029
             raise Forbidden("this is for admins: use the key of a user whose role is admin")
-        request = msgspec.structs.replace(request, caller=caller)
+        request.caller = caller
     query = None if endpoint.query is None else _query(request, endpoint)
     body = (
         None

@@ -1,0 +1,174 @@
+"""Bytes of a connection as requests: each is handed on when its head is complete, while its body may still come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+
+import httptools
+
+from monoize.server.arriving import ArrivingBody, Line
+from monoize.server.http import HttpRequest, headers_of, path_of, query_of
+
+__all__ = ["Malformed", "RequestReader", "Turn", "WebSocketWanted"]
+
+# Beside the headers, for the address and for what separates them.
+_AROUND_HEADERS = 64 * 1024
+_INVALID = "Invalid HTTP request received."
+_METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")}
+
+
+class Malformed(Exception):
+    """What came cannot be read as HTTP; nothing after it can be, either."""
+
+    def __init__(self, status: HTTPStatus, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+
+
+class WebSocketWanted(Exception):
+    """The connection is to become a WebSocket; `opening` is all that came for it."""
+
+    def __init__(self, opening: bytes) -> None:
+        super().__init__()
+        self.opening = opening
+
+
+class Turn:
+    """A request in its place among those of its connection."""
+
+    __slots__ = ("body", "is_answering", "is_written", "keeps_alive", "refusal", "request", "task")
+
+    def __init__(self, request: HttpRequest, body: ArrivingBody, *, keeps_alive: bool) -> None:
+        self.request = request
+        self.body = body
+        self.keeps_alive = keeps_alive  # as far as the caller is concerned
+        self.is_answering = False
+        self.is_written = False  # the head of its answer is out
+        self.refusal: bytes | None = None  # what is said instead of an answer
+        self.task: asyncio.Task[None] | None = None
+
+
+class RequestReader:
+    """`take` gets each request; `header_bytes` says how large a head may be that does not come to its end."""
+
+    def __init__(
+        self,
+        line: Line,
+        take: Callable[[Turn], None],
+        header_bytes: Callable[[], int],
+        address: str | None,
+    ) -> None:
+        self._line = line
+        self._take = take
+        self._header_bytes = header_bytes
+        self._address = address
+        self._parser = httptools.HttpRequestParser(self)
+        self._target = b""
+        self._pairs: list[tuple[bytes, bytes]] = []
+        self._turn: Turn | None = None  # whose body is being read
+        self._came_bytes = 0
+        self.in_head = False
+        self.late_bytes = 0  # of a head that did not come in one piece: all but the first
+
+    @property
+    def arriving(self) -> Turn | None:
+        """The request whose body is not complete yet."""
+        return self._turn
+
+    def feed(self, data: bytes) -> None:
+        """Raises Malformed or WebSocketWanted: it is not to be called again after that."""
+        was_in_head = self.in_head
+        self._came_bytes = len(data) if not was_in_head else self._came_bytes + len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            raise Malformed(HTTPStatus.BAD_REQUEST, _INVALID) from None
+        if self.in_head and was_in_head:
+            self.late_bytes += len(data)
+            if self.late_bytes > self._header_bytes() + _AROUND_HEADERS:
+                raise Malformed(
+                    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head is too large."
+                )
+
+    # --- of the parser ---
+
+    def on_message_begin(self) -> None:
+        self.in_head = True
+        self.late_bytes = 0
+        self._target = b""
+        self._pairs = []
+
+    def on_url(self, piece: bytes) -> None:
+        self._target += piece
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.in_head:  # behind a body in chunks there may be more of them: nobody asked
+            self._pairs.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self.in_head = False
+        self.late_bytes = 0
+        parser = self._parser
+        if parser.should_upgrade():  # `feed` hears of it in a moment
+            return
+        method = parser.get_method()
+        path, query = _path_and_query(self._target)
+        headers = headers_of(self._pairs)
+        body = ArrivingBody(self._line)
+        request = HttpRequest(
+            method=_METHODS.get(method) or method.decode("ascii"),
+            path=path_of(path),
+            query=query_of(query) if query else {},
+            headers=headers,
+            came_bytes=self._came_bytes,
+            body=body,
+            address=self._address,
+        )
+        keeps_alive = parser.should_keep_alive()
+        if "connection" in headers or "expect" in headers:  # of 1.0 neither is understood
+            is_old = parser.get_http_version() == "1.0"
+            keeps_alive = keeps_alive and not is_old
+            if not is_old and headers.get("expect", "").lower() == "100-continue":
+                body.wait_to_be_asked()
+        self._turn = turn = Turn(request, body, keeps_alive=keeps_alive)
+        self._take(turn)
+
+    def on_body(self, data: bytes) -> None:
+        if self._turn is not None:
+            self._turn.body.feed(data)
+
+    def on_message_complete(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.body.finish()
+
+    # --- other protocols ---
+
+    def _upgrade(self, rest: bytes) -> None:
+        """A WebSocket is opened, whatever else a caller would like to speak it is answered in HTTP/1.1 (RFC 9110, 7.8)."""
+        method, pairs = self._parser.get_method(), self._pairs
+        if method == b"CONNECT":
+            raise Malformed(HTTPStatus.BAD_REQUEST, _INVALID)
+        if any(k.lower() == b"upgrade" and v.lower() == b"websocket" for k, v in pairs):
+            raise WebSocketWanted(self._written(method, pairs) + rest)
+        plain = [(name, value) for name, value in pairs if name.lower() != b"upgrade"]
+        self._parser = httptools.HttpRequestParser(self)
+        self.feed(self._written(method, plain) + rest)
+
+    def _written(self, method: bytes, pairs: list[tuple[bytes, bytes]]) -> bytes:
+        lines = [b"%b: %b\r\n" % pair for pair in pairs]
+        return b"%b %b HTTP/1.1\r\n%b\r\n" % (method, self._target, b"".join(lines))
+
+
+def _path_and_query(target: bytes) -> tuple[bytes, bytes]:
+    if target.startswith(b"/") and b"#" not in target:
+        path, _, query = target.partition(b"?")
+        return path, query
+    url = httptools.parse_url(target)  # of the whole address, as a proxy is asked
+    if url.path is None:
+        raise ValueError("an address without a path")
+    return url.path, url.query or b""

@@ -1,0 +1,56 @@
+"""Ids: well formed, never the same twice, not even on both sides of a fork."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from monoize import clock
+from monoize.clock import RandomIds
+
+
+@pytest.mark.spec("T26")
+def test_an_id_is_its_prefix_and_24_letters_or_digits():
+    ids = [RandomIds().new("req_") for _ in range(1000)]
+    assert all(re.fullmatch("req_[0-9A-Za-z]{24}", one) for one in ids)
+    assert RandomIds().new("").isalnum()
+
+
+@pytest.mark.spec("T26")
+def test_no_id_is_given_twice_whoever_asks():
+    def some(_: int) -> list[str]:
+        ids = RandomIds()
+        return [ids.new("") for _ in range(500)]
+
+    with ThreadPoolExecutor(8) as threads:
+        given = [one for batch in threads.map(some, range(40)) for one in batch]
+    assert len(set(given)) == len(given) == 20_000
+
+
+def test_every_letter_is_as_likely_as_the_next():
+    found = Counter("".join(RandomIds().new("") for _ in range(20_000)))
+    assert len(found) == 62
+    expected = 20_000 * 24 / 62
+    assert all(0.9 < count / expected < 1.1 for count in found.values())  # eight deviations
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_child_does_not_give_the_ids_of_its_parent():
+    RandomIds().new("")
+    assert clock._waiting  # some are ready
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, "".join(RandomIds().new("") for _ in range(100)).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = os.read(read, 2400).decode()
+    os.close(read)
+    os.close(write)
+    own = {RandomIds().new("") for _ in range(300)}
+    assert len(theirs) == 2400
+    assert not own & {theirs[at : at + 24] for at in range(0, 2400, 24)}
