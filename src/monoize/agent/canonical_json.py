@@ -11,12 +11,22 @@ from typing import Any
 
 import orjson
 
-__all__ = ["EMPTY_HASH", "MAX_INTEGER", "NotCanonical", "canonical", "hash_of", "sha256"]
+__all__ = [
+    "EMPTY_HASH",
+    "MAX_INTEGER",
+    "NotCanonical",
+    "canonical",
+    "canonical_without_floats",
+    "hash_of",
+    "sha256",
+]
 
 MAX_INTEGER = 2**53 - 1  # beyond it a double loses digits, and RFC 8785 knows doubles only
 _WIDEST_WHOLE = 21  # figures before the point that ECMAScript writes out
 _LEADING_ZEROS = 6  # and zeros behind it
 _LEAST_PLAIN = 1e-4  # and not whole: such a number is written without an exponent by everybody
+_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
+_SCALARS = frozenset((str, int, bool, type(None)))
 EMPTY_HASH = hashlib.sha256(b"").hexdigest()  # of what is absent
 
 
@@ -35,9 +45,9 @@ def hash_of(value: Any) -> str:
 def canonical(value: Any) -> bytes:
     try:
         if _is_plain(value):  # most of what is hashed, in a fifth of the time
-            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except (orjson.JSONEncodeError, RecursionError):
-        pass  # half a character, or too deep: told apart below
+            return orjson.dumps(value, option=_OPTIONS)
+    except (TypeError, RecursionError):  # TypeError is also what orjson raises
+        pass  # half a character, too large a number, a strange name, too deep: told apart below
     try:
         return _written(value).encode("utf-8")
     except UnicodeEncodeError:
@@ -46,28 +56,39 @@ def canonical(value: Any) -> bytes:
         raise NotCanonical("nested too deep") from None
 
 
+def canonical_without_floats(value: Any) -> bytes:
+    """The same for lists, strings, integers and the like whose types are known beforehand: no float, and no name beyond ASCII.
+
+    What else could be wrong with them the writer finds by itself: half a character, an integer that a double cannot hold.
+    """
+    try:
+        return orjson.dumps(value, option=_OPTIONS)
+    except orjson.JSONEncodeError:
+        return canonical(value)
+
+
 def _is_plain(value: Any) -> bool:
-    """Whether orjson writes it in the very form of RFC 8785: keys in the same order in every encoding, floats of the plain sort."""
+    """Whether orjson writes it in the very form of RFC 8785: keys in the same order in every encoding, floats of the plain sort.
+
+    Integers that are too large it refuses by itself. A TypeError here: a name that is no string.
+    """
     kind = type(value)
-    if kind is str or value is None or kind is bool:
-        return True
-    if kind is int:
-        return -MAX_INTEGER <= value <= MAX_INTEGER  # type: ignore[no-any-return]
     if kind is dict:
-        for name, item in value.items():
-            if type(name) is not str or not name.isascii():
-                return False
-            if type(item) is not str and not _is_plain(item):
-                return False
-        return True
-    if kind is list or kind is tuple:
-        for item in value:  # noqa: SIM110 - twice as fast as all() over a generator
-            if type(item) is not str and not _is_plain(item):
-                return False
-        return True
-    if kind is float:
+        if not "".join(value).isascii():
+            return False
+        items = value.values()
+    elif kind is list or kind is tuple:
+        items = value
+    elif kind is float:
         return _LEAST_PLAIN < abs(value) < MAX_INTEGER and not value.is_integer()
-    return isinstance(value, StrEnum)
+    else:
+        return kind in _SCALARS or isinstance(value, StrEnum)
+    if _SCALARS.issuperset(map(type, items)):
+        return True
+    for item in items:  # noqa: SIM110 - twice as fast as all() over a generator
+        if type(item) not in _SCALARS and not _is_plain(item):
+            return False
+    return True
 
 
 def _written(value: Any) -> str:

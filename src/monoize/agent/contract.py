@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -27,6 +28,7 @@ AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
 
 # What names a contract is not part of what it says; times never enter it (D44).
 _NOT_HASHED = ("contract_id", "contract_hash")
+_PACKED = msgspec.msgpack.Encoder()
 
 
 class ContextBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,8 +97,20 @@ class ExecutionContract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 def contract_hash(contract: ExecutionContract) -> str:
-    """Over every field but its names; computed anew whenever it is asked for (invariant B)."""
-    fields = contract.as_json()
+    """Over every field but its names; what they hold is looked at anew whenever it is asked for (invariant B)."""
+    try:
+        return _hash_of_packed(_PACKED.encode(contract))
+    except (OverflowError, UnicodeEncodeError):  # nothing that canonical JSON could write, either
+        return _hash_of_fields(contract.as_json())
+
+
+@lru_cache(maxsize=256)
+def _hash_of_packed(contract: bytes) -> str:
+    """COMMIT asks in every round: the same bytes are hashed once."""
+    return _hash_of_fields(msgspec.msgpack.decode(contract))
+
+
+def _hash_of_fields(fields: Mapping[str, Any]) -> str:
     return hash_of({name: value for name, value in fields.items() if name not in _NOT_HASHED})
 
 

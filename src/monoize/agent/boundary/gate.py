@@ -8,7 +8,8 @@ calls are told, and a reply that goes wrong is left to the adapter, whose word o
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TypeAlias, assert_never
 
 import msgspec
@@ -19,21 +20,22 @@ from monoize.agent.boundary.strict_json import names_a_field_twice
 from monoize.agent.boundary.wire_reply import (
     MAX_REPLY_BYTES,
     DerivedIds,
+    StreamReading,
+    Unreadable,
     is_foreign_call,
     read_reply,
-    reader_of,
 )
 from monoize.agent.machine.effects import Expects
 from monoize.agent.manifest import ToolManifest
 from monoize.agent.outcome import FailureCode
 from monoize.agent.profile import Profile
-from monoize.protocol import StreamDecoder, protocol
-from monoize.sse import SseError, StreamParser
+from monoize.protocol import protocol
 from monoize.urp import (
     ArgumentsDelta,
     ChoiceEnd,
     Delta,
     FinishReason,
+    Frame,
     PartDone,
     PartStart,
     ProviderItem,
@@ -46,7 +48,6 @@ from monoize.urp import (
     TextDelta,
     ToolCall,
     UrpStreamEvent,
-    WireEvent,
     unfold,
 )
 
@@ -98,10 +99,26 @@ Piece: TypeAlias = TextReleased | ReasoningReleased | CallStarted | CallComplete
 class _NativeCall:
     """A call of the protocol's own while its arguments come in."""
 
-    def __init__(self, position: int, reader: CallReader) -> None:
+    def __init__(self, position: int, name: str, manifest: ToolManifest) -> None:
         self.position = position
-        self.reader = reader
-        self.arguments: list[str] = []
+        self._name = name
+        self._reader = CallReader(manifest, None)
+        self._arguments: list[str] = []
+
+    def begin(self) -> None:
+        self._reader.feed(f'{{"name":{msgspec.json.encode(self._name).decode()},"arguments":')
+
+    def take(self, text: str) -> None:
+        self._arguments.append(text)
+        # An object that is over may be followed by blanks and by nothing else.
+        if self._reader.feed(text) < len(text):
+            raise Violation(FailureCode.MALFORMED, "text follows the arguments of a call")
+
+    def done(self) -> LocalCall:
+        if self._reader.feed("}") != 1:
+            raise Violation(FailureCode.MALFORMED, "text follows the arguments of a call")
+        raw = "".join(self._arguments)
+        return msgspec.structs.replace(self._reader.done(), raw_arguments=raw)
 
 
 # --- the gate --------------------------------------------------------------------------------------
@@ -119,6 +136,7 @@ class StreamGate:
         gated: bool,
         streamed: bool,
         expose_reasoning: bool = False,
+        tells_calls: bool = True,
     ) -> None:
         self._manifest = manifest
         self._profile = profile
@@ -127,15 +145,13 @@ class StreamGate:
         self._is_open = not gated
         self._streamed = streamed
         self._expose_reasoning = expose_reasoning
-        codec = protocol(profile.protocol)
-        self._codec = codec
+        # Without, whole calls of the protocol's own are told to nobody; of what is gated they always are.
+        self._tells_calls = gated or tells_calls
+        self._unchecked: list[Callable[[], object]] = []
         # Ids are the adapter's to give; these only keep the decoder going.
-        self._decoder: StreamDecoder = codec.stream_decoder(DerivedIds("gate"))
-        self._parser: StreamParser | None = None
+        self._reading = StreamReading(protocol(profile.protocol), DerivedIds("gate"))
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
-        self._raw: list[
-            bytes
-        ] = []  # of a unary reply, or before the first byte that tells the form
+        self._raw: list[bytes] = []  # of a unary reply
         self._size = 0
         self._waiting: list[str] = []  # text that may not leave yet
         self._native: dict[int, _NativeCall] = {}
@@ -164,6 +180,16 @@ class StreamGate:
         pieces = self._streamed_end() if self._streamed else self._unary_pieces()
         return self._guarded(pieces)
 
+    def whole_reading(self) -> StreamReading | None:
+        """What it has read of a stream whose bytes have all come, so that nobody need read them again; None: somebody must."""
+        if self._violated or not self._streamed:
+            return None
+        try:
+            self._reading.close()
+        except Unreadable:
+            return None
+        return self._reading if self._reading.is_anybodys else None
+
     def events(self, events: Iterable[UrpStreamEvent]) -> list[Piece]:
         """The same for a reply that somebody else has decoded."""
         return [] if self._violated else self._guarded(self._events(events))
@@ -184,29 +210,25 @@ class StreamGate:
     # --- bytes ---
 
     def _streamed_pieces(self, chunk: bytes) -> Iterator[Piece]:
-        if self._parser is None:
-            self._raw.append(chunk)
-            beginning = b"".join(self._raw)
-            if not beginning.strip():
-                return
-            self._parser, chunk, self._raw = reader_of(self._codec, beginning), beginning, []
         try:
             self._utf8.decode(chunk)  # the parser would put marks in place of broken characters
-            wire = self._parser.feed(chunk)
-        except (SseError, UnicodeDecodeError) as mistake:
+            found = self._reading.feed(chunk)
+        except (Unreadable, UnicodeDecodeError) as mistake:
             raise Violation(FailureCode.MALFORMED, str(mistake)) from None
-        yield from self._wire(wire)
+        yield from self._wire(found)
 
-    def _wire(self, wire: Iterable[WireEvent]) -> Iterator[Piece]:
-        for event in wire:
-            found = self._decoder.decode(event).events
-            if any(map(_is_of_a_call, found)):
-                _said_once(event.data)
-            yield from self._events(found)
+    def _wire(self, found: Iterable[tuple[str, Frame]]) -> Iterator[Piece]:
+        for document, frame in found:
+            if document and any(map(_is_of_a_call, frame.events)):
+                self._check(partial(_said_once, document))
+            yield from self._events(frame.events)
 
     def _streamed_end(self) -> Iterator[Piece]:
-        yield from self._wire(self._parser.close() if self._parser is not None else ())
-        yield from self._events(self._decoder.finish().events)
+        try:
+            found = self._reading.close()
+        except Unreadable as mistake:
+            raise Violation(FailureCode.MALFORMED, str(mistake)) from None
+        yield from self._wire(found)
         yield from self._text_end()
 
     def _unary_pieces(self) -> Iterator[Piece]:
@@ -216,7 +238,7 @@ class StreamGate:
             return
         events = tuple(unfold(reply.response))
         if any(map(_is_of_a_call, events)):
-            _said_once(*reply.documents)
+            self._check(partial(_said_once, *reply.documents))
         yield from self._events(events)
         yield from self._text_end()
 
@@ -258,12 +280,14 @@ class StreamGate:
             case ReasoningDelta():
                 yield from self._thought(event.delta.content)
             case ArgumentsDelta() if event.part_index in self._native:
-                self._feed_native(event.part_index, event.delta.arguments)
+                call = self._native[event.part_index]
+                self._check(partial(call.take, event.delta.arguments))
             case _:
                 pass
 
     def _thought(self, text: str) -> Iterator[Piece]:
         if text and self._expose_reasoning:
+            self._catch_up()
             yield ReasoningReleased(text=text)
 
     def _may_call(self) -> None:
@@ -281,28 +305,30 @@ class StreamGate:
         if self._manifest.get(part.name) is None:
             raise Violation(FailureCode.UNKNOWN_TOOL, "a call of a tool that the contract lacks")
         self._may_call()
-        reader = CallReader(self._manifest, None)
-        reader.feed(f'{{"name":{msgspec.json.encode(part.name).decode()},"arguments":')
-        self._native[index] = _NativeCall(self._calls, reader)
+        call = self._native[index] = _NativeCall(self._calls, part.name, self._manifest)
+        self._check(call.begin)
         yield CallStarted(position=self._calls, name=part.name)
         self._calls += 1
-        self._feed_native(index, part.arguments)
-
-    def _feed_native(self, index: int, text: str) -> None:
-        call = self._native[index]
-        call.arguments.append(text)
-        # An object that is over may be followed by blanks and by nothing else.
-        if call.reader.feed(text) < len(text):
-            raise Violation(FailureCode.MALFORMED, "text follows the arguments of a call")
+        self._check(partial(call.take, part.arguments))
 
     def _native_done(self, index: int) -> Iterator[Piece]:
         call = self._native.pop(index)
-        if call.reader.feed("}") != 1:
-            raise Violation(FailureCode.MALFORMED, "text follows the arguments of a call")
-        raw = "".join(call.arguments)
-        yield from self._complete(
-            call.position, msgspec.structs.replace(call.reader.done(), raw_arguments=raw)
-        )
+        if self._tells_calls:
+            yield from self._complete(call.position, call.done())
+        else:
+            self._check(call.done)
+
+    def _check(self, check: Callable[[], object]) -> None:
+        """At once where somebody waits for the call; else before the next words get out, which a bad call keeps inside."""
+        if self._tells_calls:
+            check()
+        else:
+            self._unchecked.append(check)
+
+    def _catch_up(self) -> None:
+        unchecked, self._unchecked = self._unchecked, []
+        for check in unchecked:
+            check()
 
     # --- text ---
 
@@ -340,6 +366,7 @@ class StreamGate:
 
     def _released(self, text: str) -> Iterator[Piece]:
         if self._is_open:
+            self._catch_up()
             yield TextReleased(text=text)
         else:
             self._waiting.append(text)
@@ -361,7 +388,7 @@ def _is_of_a_call(event: UrpStreamEvent) -> bool:
 
 
 def _said_once(*documents: str) -> None:
-    if any(map(names_a_field_twice, documents)):
+    if names_a_field_twice(*documents):
         raise Violation(FailureCode.MALFORMED, "the reply names a field twice")
 
 

@@ -21,6 +21,7 @@ from monoize.agent.manifest import ToolManifest, ToolSpec
 from monoize.agent.message import AgentMessage, ToolInvocation
 from monoize.agent.ports import ModelCall
 from monoize.agent.profile import Profile
+from monoize.agent.remembered import Remembered
 from monoize.protocol import protocol
 from monoize.urp import (
     EMPTY,
@@ -120,7 +121,7 @@ def _native(infer: Infer, terms: Terms) -> UrpRequest:
         return request
     return msgspec.structs.replace(
         request,
-        tools=tuple(_declared(tool) for tool in tools),
+        tools=tuple(map(_declared, tools)),
         tool_choice=ToolChoice(mode=_MODES[infer.expects]),
     )
 
@@ -129,10 +130,13 @@ def _native(infer: Infer, terms: Terms) -> UrpRequest:
 _MODES: Mapping[Expects, Any] = {"call": "required", "any": "auto", "text": "none"}
 
 
-def _declared(tool: ToolSpec) -> Tool:
+def _made_known(tool: ToolSpec) -> Tool:
     return Tool(
         name=tool.name, description=tool.description or None, parameters=_ordered(tool.parameters)
     )
+
+
+_declared: Remembered[ToolSpec, Tool] = Remembered(_made_known)
 
 
 def _ordered(schema: Mapping[str, Any]) -> Any:
@@ -220,7 +224,7 @@ def _told(message: AgentMessage) -> str:
 
 
 def _described(manifest: ToolManifest, syntax: TextSyntax, *, must_call: bool) -> str:
-    lines = "\n".join(_line(tool) for tool in manifest.tools)
+    lines = "\n".join(map(_line, manifest.tools))
     form = _FORM.replace("CALL", written("TOOL", '{"ARGUMENT": VALUE}', syntax))
     if must_call:
         return f"Tools:\n{lines}\n\n{form} {_MUST_CALL} Write nothing else."
@@ -230,10 +234,13 @@ def _described(manifest: ToolManifest, syntax: TextSyntax, *, must_call: bool) -
 _FORM = "To call a tool, write exactly:\nCALL\nwith the tool's name for TOOL and its arguments as a JSON object."
 
 
-def _line(tool: ToolSpec) -> str:
+def _written_line(tool: ToolSpec) -> str:
     about = " ".join(tool.description.split())
     schema = canonical(tool.parameters).decode()
     return f"- {tool.name}{f': {about}' if about else ''}\n  arguments: {schema}"
+
+
+_line: Remembered[ToolSpec, str] = Remembered(_written_line)
 
 
 # --- what only the local engine takes --------------------------------------------------------------

@@ -30,6 +30,9 @@ MAX_DEPTH = 64  # the object itself is the first level
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _LONGEST_INTEGER = 20  # letters of the longest of them
 _BLANK = re.compile(r"[ \t\r\n]*")
+_BREAK = ",\n"
+_PLAIN_READER = msgspec.json.Decoder()
+_PLAIN_WRITER = msgspec.json.Encoder()
 # Strings are passed over whole, without going back, so that only real brackets are counted.
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|([\[{])|([\]}])', re.DOTALL)
 
@@ -52,10 +55,27 @@ class Member(msgspec.Struct, frozen=True):
 
 def object_of(text: str) -> dict[str, Any]:
     """The one object that the whole text is. Raises NotStrict, and nothing else."""
+    fields = _at_once(text)
+    if fields is not None:
+        return fields
     found, end = members(text, 0)
     if _BLANK.fullmatch(text, end) is None:
         raise NotStrict("trailing_text", f"something follows the object at character {end}")
     return {name: member.value for name, member in found.items()}
+
+
+def _at_once(text: str) -> dict[str, Any] | None:
+    """Most texts need no second look. None: this one does, were it only to say what is wrong with it."""
+    if len(text) > MAX_BYTES or text.count("{") + text.count("[") > MAX_DEPTH:
+        return None
+    try:
+        fields, end = _STRICT.raw_decode(text, _after_blank(text, 0))
+    except (ValueError, RecursionError):
+        return None
+    if type(fields) is not dict or _BLANK.fullmatch(text, end) is None:
+        return None
+    _check(text[:end], fields)
+    return fields
 
 
 def members(text: str, start: int) -> tuple[dict[str, Member], int]:
@@ -73,8 +93,12 @@ def members(text: str, start: int) -> tuple[dict[str, Member], int]:
     return found, end
 
 
-def names_a_field_twice(document: str) -> bool:
-    """Whether some object of a wire document says a name twice: its readers would then disagree (T24)."""
+def names_a_field_twice(*documents: str) -> bool:
+    """Whether some object of these wire documents says a name twice: its readers would then disagree (T24)."""
+    return not _are_clean(documents) and any(map(_says_twice, documents))
+
+
+def _says_twice(document: str) -> bool:
     try:
         _TWICE.decode(document)
     except NotStrict as mistake:
@@ -82,6 +106,24 @@ def names_a_field_twice(document: str) -> bool:
     except (ValueError, RecursionError):  # no JSON at all: somebody else's to say
         return False
     return False
+
+
+def _are_clean(documents: tuple[str, ...]) -> bool:
+    """Whether they are surely JSON without such a name; where this says no, each is looked at by itself.
+
+    They are read as the one array that they make: no string holds a bare line break, so that none reaches from one document into the next,
+    and what is an object here is an object there. Of a name that stands twice only one is left when an object is read, and with the
+    other its quotes are gone: nothing else changes their number when a document is written again, unless it spells letters by their numbers.
+    """
+    named = [document for document in documents if '"' in document]
+    together = f"[{_BREAK.join(named)}]"
+    if len(together) > MAX_BYTES or "\\u" in together:
+        return False
+    try:
+        again = _PLAIN_WRITER.encode(_PLAIN_READER.decode(together))
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return False
+    return again.count(b'"') == together.count('"')
 
 
 def _bounded(text: str, start: int) -> None:
@@ -125,6 +167,8 @@ def _after_blank(text: str, at: int) -> int:
 
 def _not_too_deep(text: str, start: int) -> None:
     """Ends with the object that begins at `start`; what follows it is not looked at."""
+    if text.count("{", start) + text.count("[", start) <= MAX_DEPTH:
+        return
     depth = 0
     for found in _BRACKETS.finditer(text, start):
         if found.group(1):
@@ -177,6 +221,12 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
+def _named_once(pairs: list[tuple[str, Any]]) -> None:
+    """Where only the names count, nothing is kept."""
+    if len(dict(pairs)) != len(pairs):
+        raise NotStrict("duplicate_key", "a field is named twice")
+
+
 def _integer(digits: str) -> int:
     # Before int(): thousands of digits cost the square of their number.
     if len(digits) <= _LONGEST_INTEGER and _LEAST <= (number := int(digits)) <= _MOST:
@@ -202,4 +252,4 @@ _STRICT = json.JSONDecoder(
     parse_constant=_no_constant,
     strict=True,
 )
-_TWICE = json.JSONDecoder(object_pairs_hook=_each_once, parse_int=len, parse_float=len)
+_TWICE = json.JSONDecoder(object_pairs_hook=_named_once, parse_int=len, parse_float=len)

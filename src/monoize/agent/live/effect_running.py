@@ -73,6 +73,8 @@ class EffectRunner:
 
     def call_off(self, state: RunState) -> None:
         """Whatever the state does not wait for any more."""
+        if self.errands.are_home and self._speculation.is_idle:
+            return
         unsettled: dict[int, ToolInvocation] = {}
         if state.at is State.EXECUTE:
             unsettled = dict(enumerate(state.calls))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
@@ -16,9 +17,15 @@ log = logging.getLogger("monoize.agent")
 
 class Errands:
     def __init__(self) -> None:
-        self._arrived: asyncio.Queue[tuple[str, Event] | None] = asyncio.Queue()
+        self._arrived: deque[tuple[str, Event] | None] = deque()
+        self._waiter: asyncio.Future[None] | None = None  # of the one who waits for them
         self._out: dict[str, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[Any]] = set()
+
+    @property
+    def are_home(self) -> bool:
+        """Whether none is under way."""
+        return not self._out
 
     def send(
         self, name: str, errand: Coroutine[Any, Any, Event], lost: Callable[[], Event]
@@ -28,7 +35,7 @@ class Errands:
 
     def bring(self, event: Event) -> None:
         """One that is there already."""
-        self._arrived.put_nowait(("", event))
+        self._arrive(("", event))
 
     async def _run(
         self, name: str, errand: Coroutine[Any, Any, Event], lost: Callable[[], Event]
@@ -44,16 +51,24 @@ class Errands:
         except Exception:
             log.exception("%s broke", name)
             event = lost()
-        self._arrived.put_nowait((name, event))
+        self._arrive((name, event))
 
     def wake(self) -> None:
         """Whoever waits for an event looks around."""
-        self._arrived.put_nowait(None)
+        self._arrive(None)
+
+    def _arrive(self, arrived: tuple[str, Event] | None) -> None:
+        self._arrived.append(arrived)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def next(self) -> Event | None:
         """None: somebody woke us."""
         while True:
-            arrived = await self._arrived.get()
+            while not self._arrived:
+                self._waiter = asyncio.get_running_loop().create_future()
+                await self._waiter
+            arrived = self._arrived.popleft()
             if arrived is None:
                 return None
             name, event = arrived

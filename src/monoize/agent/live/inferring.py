@@ -14,6 +14,7 @@ from monoize.agent.boundary.adapted import ProtocolAdapterResult, Spent
 from monoize.agent.boundary.gate import Piece, StreamGate, Violated
 from monoize.agent.boundary.prompt import wire_request
 from monoize.agent.boundary.protocol_adapter import adapt
+from monoize.agent.boundary.wire_reply import StreamReading
 from monoize.agent.live.tool_running import readable
 from monoize.agent.machine.effects import Infer
 from monoize.agent.machine.events import InferenceFailed, Inferred
@@ -71,6 +72,10 @@ class _Hearing:
             self._pass_on(self._gate.feed(chunk))
         return self._cuts and self.violated is not None
 
+    def reading(self) -> StreamReading | None:
+        """After the last byte: of a reply that went through the gate, what that has made of it."""
+        return None if self._gate is None else self._gate.whole_reading()
+
     def finish(self) -> None:
         if self._gate is not None:
             self._pass_on(self._gate.finish())
@@ -105,7 +110,7 @@ async def asked(
     failure = await _cut_short(order, state, model, call, hearing)
     raw = hearing.raw
     if failure is None:
-        event = understood(order, state, call.body, raw, stream, elapsed())
+        event = understood(order, state, call.body, raw, stream, elapsed(), hearing.reading())
         if isinstance(event, InferenceFailed):
             return event
         hearing.finish()
@@ -160,7 +165,9 @@ async def _let_go(reply: ModelReply) -> None:
     """Also when whoever waits for it is cancelled meanwhile."""
     closing = asyncio.ensure_future(reply.aclose())
     try:
-        await asyncio.wait((closing,), timeout=_CLOSING_SECONDS)
+        await asyncio.sleep(0)  # its turn: most need no other
+        if not closing.done():
+            await asyncio.wait((closing,), timeout=_CLOSING_SECONDS)
     except asyncio.CancelledError:
         await asyncio.wait((closing,), timeout=_CLOSING_SECONDS)
         raise
@@ -183,11 +190,17 @@ def _gate(order: Infer, state: RunState, *, streamed: bool) -> StreamGate:
         gated=order.gated,
         streamed=streamed,
         expose_reasoning=terms.contract.expose_reasoning,
+        tells_calls=terms.contract.speculative_exec,
     )
 
 
 def adapted_of(
-    order: Infer, state: RunState, request: bytes, raw: bytes, streamed: bool
+    order: Infer,
+    state: RunState,
+    request: bytes,
+    raw: bytes,
+    streamed: bool,
+    reading: StreamReading | None = None,
 ) -> ProtocolAdapterResult:
     contract = state.terms.contract
     return adapt(
@@ -198,14 +211,21 @@ def adapted_of(
         salt=f"{contract.contract_hash}\nstep-{state.step}",  # of this run, in whichever folder it lies
         prompt_bytes=len(request),
         max_output_tokens=order.max_output_tokens,
+        reading=reading,
     )
 
 
 def understood(
-    order: Infer, state: RunState, request: bytes, raw: bytes, streamed: bool, elapsed_ms: int
+    order: Infer,
+    state: RunState,
+    request: bytes,
+    raw: bytes,
+    streamed: bool,
+    elapsed_ms: int,
+    reading: StreamReading | None = None,
 ) -> Inferred | InferenceFailed:
-    """The event that a whole reply is; a pure function of its bytes."""
-    adapted = adapted_of(order, state, request, raw, streamed)
+    """The event that a whole reply is; a pure function of its bytes, whether or not somebody has read them already."""
+    adapted = adapted_of(order, state, request, raw, streamed, reading)
     code = _PROVIDERS.get(adapted.failure_code or "") if adapted.status == "rejected" else None
     if code is None:
         return Inferred(

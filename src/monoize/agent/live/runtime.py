@@ -196,6 +196,8 @@ class Runtime:
 
     def _tell_settled(self, before: RunState, after: RunState) -> None:
         """Calls that have their result now, in their order; a round that is over has told its own to the model."""
+        if self._watch is nobody:
+            return
         known = {settled.call_id for settled in before.settled}
         now = {settled.call_id: settled.is_error for settled in after.settled}
         for message in after.messages[len(before.messages) :]:

@@ -29,6 +29,10 @@ class Speculation:
         self._toolbox = toolbox
         self._begun: dict[_Place, tuple[ToolInvocation, asyncio.Task[bytes]]] = {}
 
+    @property
+    def is_idle(self) -> bool:
+        return not self._begun
+
     def begin(self, state: RunState, position: int, found: LocalCall) -> None:
         """Where the contract wants it and the call would be allowed after those begun before it."""
         contract, spec = state.terms.contract, state.terms.manifest.get(found.name)
@@ -60,6 +64,8 @@ class Speculation:
 
     def keep_only(self, calls: Mapping[int, ToolInvocation]) -> list[asyncio.Task[bytes]]:
         """What nobody asks for any more is stopped; whoever calls waits for its end."""
+        if self.is_idle:
+            return []
         wanted = {_place(position, call) for position, call in calls.items()}
         dropped = [self._begun.pop(place)[1] for place in list(self._begun) if place not in wanted]
         for task in dropped:

@@ -32,6 +32,8 @@ def judged(state: RunState, calls: tuple[ToolInvocation, ...]) -> Failure | None
 def unapproved(state: RunState, calls: tuple[ToolInvocation, ...]) -> Iterator[ToolInvocation]:
     """Those that a person must say yes to first. A yes is good for one call: the same one again needs another (D46)."""
     contract = state.terms.contract
+    if not contract.approval:
+        return
     yes = Counter(contract.approved_calls)
     yes.subtract(state.call_hashes)
     for call in calls:
@@ -92,6 +94,8 @@ def _within_budget(state: RunState, calls: tuple[ToolInvocation, ...]) -> Iterat
             FailureCode.MAX_TOOL_CALLS,
             f"{len(calls)} more calls would exceed the {contract.max_tool_calls} of the contract",
         )
+    if not contract.per_tool_calls:
+        return
     for name, more in Counter(call.name for call in calls).items():
         limit = contract.per_tool_calls.get(name)
         if limit is not None and used.per_tool.get(name, 0) + more > limit:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from monoize.agent.canonical_json import hash_of
+from monoize.agent.canonical_json import canonical_without_floats, sha256
 from monoize.agent.machine.budgets import context_ratio
 from monoize.agent.machine.run_state import RunState
 from monoize.agent.outcome import COMPLETED
@@ -81,9 +81,10 @@ def digest(state: RunState) -> StateDigest:
         calls=_calls(state),
         trail=state.trail,
     )
-    fields: dict[str, Any] = msgspec.to_builtins(plain)
-    said = {name: value for name, value in fields.items() if name not in _TIMES}
-    return msgspec.structs.replace(plain, digest=hash_of(said))
+    said = msgspec.structs.asdict(plain)
+    for name in _TIMES:
+        del said[name]
+    return msgspec.structs.replace(plain, digest=sha256(canonical_without_floats(said)))
 
 
 def newer(one: StateDigest, other: StateDigest) -> StateDigest:

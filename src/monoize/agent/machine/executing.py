@@ -24,7 +24,14 @@ from monoize.agent.machine.events import (
     ToolFailed,
     ToolReturned,
 )
-from monoize.agent.machine.observe import Envelope, cut, envelope_bytes, read_envelope, result_text
+from monoize.agent.machine.observe import (
+    Envelope,
+    cut,
+    envelope_bytes,
+    judged_envelope,
+    read_envelope,
+    result_text,
+)
 from monoize.agent.machine.recording import FOLLOWS, event_json, recorded
 from monoize.agent.machine.run_state import RunState, Settled, with_failure
 from monoize.agent.machine.states import State
@@ -210,6 +217,8 @@ def _content(state: RunState, settled: Settled) -> Settled:
 
 
 def _text_of(settled: Settled) -> str:
+    if settled.executed:  # it was judged when it came
+        return result_text(judged_envelope(settled.envelope))
     call = ToolInvocation(id=settled.call_id, name=settled.name, arguments={}, source_model="")
     envelope, problem = read_envelope(settled.envelope, call, None)
     return problem if envelope is None else result_text(envelope)

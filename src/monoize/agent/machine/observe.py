@@ -15,7 +15,7 @@ from monoize.agent.machine.schema import value_problem
 from monoize.agent.manifest import ToolSpec
 from monoize.agent.message import ToolInvocation
 
-__all__ = ["Envelope", "cut", "envelope_bytes", "read_envelope", "result_text"]
+__all__ = ["Envelope", "cut", "envelope_bytes", "judged_envelope", "read_envelope", "result_text"]
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +59,11 @@ def read_envelope(
     except wirejson.JsonError as error:
         return None, f"the result of {call.name} cannot be told: {error}"
     return envelope, ""
+
+
+def judged_envelope(raw: bytes) -> Envelope:
+    """Of bytes that `read_envelope` has taken for one."""
+    return _DECODER.decode(raw)
 
 
 def envelope_bytes(call: ToolInvocation, code: str, reason: str) -> bytes:

@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, get_args
 
 import msgspec
 
-from monoize.agent.canonical_json import EMPTY_HASH, NotCanonical, canonical, sha256
+from monoize.agent.canonical_json import (
+    EMPTY_HASH,
+    NotCanonical,
+    canonical,
+    canonical_without_floats,
+    sha256,
+)
 from monoize.agent.machine.effects import Append
 from monoize.agent.machine.events import Event
 from monoize.agent.machine.run_state import RunState
 from monoize.agent.machine.states import TRANSITIONS, State
 from monoize.agent.record.entry import Entry
 
-__all__ = ["FOLLOWS", "event_json", "recorded"]
+__all__ = ["FOLLOWS", "event_json", "payload_of", "recorded"]
 
 FOLLOWS: Mapping[str, Any] = {"kind": "follows"}  # a further entry of the same event
 
 _BYTES = frozenset(("request", "raw", "envelope", "report", "adapted", "text", "elapsed_ms"))
+_NOTHING = (b"", EMPTY_HASH)
+# Of each kind of event, what it is called and what is told of it.
+_TOLD: Mapping[type[Event], tuple[Any, tuple[str, ...]]] = {
+    kind: (
+        kind.__struct_config__.tag,
+        tuple(name for name in kind.__struct_fields__ if name not in _BYTES),
+    )
+    for kind in get_args(Event)
+}
 
 
 def event_json(event: Event) -> dict[str, Any]:
     """An event without its bytes, which are payloads, and without its time, which is only observed."""
-    fields: dict[str, Any] = msgspec.to_builtins(event)
-    kind = fields.pop("type")
-    return {"kind": kind, **{name: fields[name] for name in fields if name not in _BYTES}}
+    kind, names = _TOLD[type(event)]
+    told: dict[str, Any] = {"kind": kind}
+    for name in names:
+        told[name] = msgspec.to_builtins(getattr(event, name))
+    return told
 
 
 def recorded(
@@ -37,17 +55,17 @@ def recorded(
     result: Any = None,
     facts: Mapping[str, Any] | None = None,
 ) -> tuple[RunState, Append]:
-    """The state moved on by one transition, and the entry that says so. Bytes are kept as they are, values canonical."""
+    """The state moved on by one transition, and the entry that says so. Bytes are kept as they are, values canonical.
+
+    Values are what a run counts and says of itself: they hold no float. Whatever might comes as bytes, by `payload_of`.
+    """
     if to not in TRANSITIONS[state.at]:
         raise AssertionError(f"no transition leads from {state.at} to {to}")
     terms, payloads = state.terms, {}
-    meta = {"event": event, "facts": facts or {}}
     hashes = []
-    for value in (action, result, meta):
-        raw = _raw(value)
-        digest = sha256(raw)
+    for raw, digest in (_kept(action), _kept(result), _meta(event, facts)):
         hashes.append(digest)
-        if digest != EMPTY_HASH:
+        if raw:
             payloads[digest] = raw
     entry = Entry(
         seq=state.seq,
@@ -74,11 +92,37 @@ def recorded(
     return moved, Append(entry=entry, payloads=payloads)
 
 
+def _meta(event: Mapping[str, Any], facts: Mapping[str, Any] | None) -> tuple[bytes, str]:
+    if not facts and len(event) == 1:
+        return _meta_of_kind(event["kind"])
+    return _kept({"event": event, "facts": facts or {}})
+
+
+@lru_cache(maxsize=32)
+def _meta_of_kind(kind: str) -> tuple[bytes, str]:
+    """Half of all entries: of an event that says nothing but its kind."""
+    return _kept({"event": {"kind": kind}, "facts": {}})
+
+
+def _kept(value: Any) -> tuple[bytes, str]:
+    """A payload and its name."""
+    raw = _raw(value)
+    return (raw, sha256(raw)) if raw else _NOTHING
+
+
 def _raw(value: Any) -> bytes:
     if value is None:
         return b""
     if isinstance(value, bytes):
         return value
+    try:
+        return canonical_without_floats(value)
+    except NotCanonical:
+        return canonical(_writable(value))
+
+
+def payload_of(value: Any) -> bytes:
+    """A value that came from elsewhere, in its canonical form."""
     try:
         return canonical(value)
     except NotCanonical:

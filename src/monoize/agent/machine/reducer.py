@@ -34,7 +34,7 @@ from monoize.agent.machine.events import (
     ToolFailed,
     ToolReturned,
 )
-from monoize.agent.machine.recording import event_json, recorded
+from monoize.agent.machine.recording import event_json, payload_of, recorded
 from monoize.agent.machine.run_state import RunState, Terms, with_failure
 from monoize.agent.machine.states import State
 from monoize.agent.message import AgentMessage
@@ -87,15 +87,12 @@ def step(state: RunState, event: Event, predicates: tuple[Predicate, ...] = PRED
 
 def waits(state: RunState) -> bool:
     """Whether only an event from outside leads on."""
-    match state.at:
-        case State.PRECHECK | State.INFER | State.TERMINATE:
-            return True
-        case State.EXECUTE:
-            return len(state.settled) < len(state.calls)
-        case State.OBSERVE:
-            return any(settled.content is None for settled in state.settled)
-        case State.VALIDATE_CALLS | State.COMMIT:
-            return False
+    at = state.at
+    if at is State.EXECUTE:
+        return len(state.settled) < len(state.calls)
+    if at is State.OBSERVE:
+        return any(settled.content is None for settled in state.settled)
+    return at is not State.VALIDATE_CALLS and at is not State.COMMIT
 
 
 # --- PRECHECK ------------------------------------------------------------------------------------
@@ -110,8 +107,8 @@ def _prechecked(state: RunState, event: Prechecked) -> Step:
         state,
         State.INFER if may_begin else State.COMMIT,
         event_json(event),
-        action=_opening(state.terms),
-        result=event.report,
+        action=payload_of(_opening(state.terms)),
+        result=payload_of(event.report),
     )
     return _infer(state, (entry,)) if may_begin else (state, (entry,))
 

@@ -10,6 +10,7 @@ import jsonschema_rs
 import msgspec
 
 from monoize.agent.canonical_json import NotCanonical, canonical
+from monoize.agent.remembered import Remembered
 
 __all__ = ["compile_problem", "value_problem"]
 
@@ -19,7 +20,7 @@ _MAX_TEXT = 400  # characters; a message may quote what it refuses
 def value_problem(schema: Mapping[str, Any], value: Any) -> str | None:
     """Where and why the value does not fit; None when it does."""
     try:
-        error = next(iter(_validator(canonical(schema)).iter_errors(value)), None)
+        error = next(iter(_validator_of(schema).iter_errors(value)), None)
     except (ValueError, RecursionError) as problem:  # too deep, half a character, no schema
         return f"the value cannot be checked: {problem}"[:_MAX_TEXT]
     if error is None:
@@ -50,3 +51,10 @@ def _validator(schema: bytes) -> Any:
         offline=True,
         pattern_options=jsonschema_rs.RegexOptions(),  # linear, without look-around
     )
+
+
+def _compiled(schema: Mapping[str, Any]) -> Any:
+    return _validator(canonical(schema))
+
+
+_validator_of: Remembered[Mapping[str, Any], Any] = Remembered(_compiled)

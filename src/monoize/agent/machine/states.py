@@ -17,6 +17,8 @@ class State(StrEnum):
     COMMIT = "COMMIT"
     TERMINATE = "TERMINATE"
 
+    __hash__ = str.__hash__  # the same, without a detour: every transition looks into tables
+
 
 # Every way and what leads along it. COMMIT is the only door to TERMINATE (D35): what fails earlier goes there with a
 # pending failure.

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from monoize.agent.canonical_json import EMPTY_HASH, canonical, sha256
+from monoize.agent.canonical_json import EMPTY_HASH, canonical_without_floats, sha256
 
 __all__ = ["VERSION", "Checkpoint", "Entry", "first_prev", "head_of", "signed_text"]
 
@@ -70,7 +70,7 @@ def head_of(entry: Entry, prev: str) -> str:
         entry.model_fingerprint,
         entry.meta_hash,
     ]
-    return sha256(f"{_DOMAIN}{prev}\n".encode() + canonical(hashed))
+    return sha256(f"{_DOMAIN}{prev}\n".encode() + canonical_without_floats(hashed))
 
 
 def signed_text(run_id: str, size: int, head: str) -> bytes:
