@@ -108,12 +108,18 @@ class FaultyDatabase(Database):
         return await self.real.read(work)
 
     async def write(self, work):
+        return await self._faulted(self.real.write, work)
+
+    async def book(self, booking):
+        return await self._faulted(self.real.book, booking)
+
+    async def _faulted(self, write, work):
         self.begun.set()
         await self.gate.wait()
         fault = self.faults.popleft() if self.faults else self.check()
         if self.is_away or fault == "before":
             raise DatabaseAway("the database is away")
-        result = await self.real.write(work)
+        result = await write(work)
         self.writes += 1
         if fault == "after":
             raise DatabaseAway("the database went away while it committed")

@@ -33,8 +33,8 @@ from monoize.errors import BudgetExceeded, DatabaseAway
 from monoize.store import recovery
 from monoize.store.books import Closing, Opening
 from monoize.store.journal import JournalLimits
-from monoize.store.journal_batch import Batch, Entry, write
-from monoize.store.journal_rows import saw
+from monoize.store.journal_batch import Batch, Closed, Entry, closed, entered, write
+from monoize.store.journal_layout import WHOLE
 from monoize.store.tables import ledger, request_logs, reservations, users
 
 __all__ = ["database", "database_url"]
@@ -70,7 +70,7 @@ class Request:
 
     @property
     def day(self) -> str:
-        return f"{datetime.fromtimestamp(self.entry.opened_at / 1000, UTC):%Y-%m-%d}"
+        return f"{datetime.fromtimestamp(self.entry.reservation.opened_at / 1000, UTC):%Y-%m-%d}"
 
 
 class Oracle:
@@ -109,7 +109,8 @@ class Oracle:
             return self.balance(user) - self.held(user) >= opening.amount
         return True
 
-    def close(self, closing: Closing) -> bool:
+    def close(self, end: Closed) -> bool:
+        closing = end.closing
         request = self.requests.get(closing.request_id)
         if request is None or request.charge is not None:
             return False
@@ -164,7 +165,9 @@ class History:
         closings = self.closings(instance, openings)
         rng.shuffle(closings)
         notes = [
-            {"request_id": self.new_name("n"), "status": "error", "created_at": self.now, **LOG}
+            WHOLE.row(
+                {"request_id": self.new_name("n"), "status": "error", "created_at": self.now, **LOG}
+            )
             for _ in range(rng.choice((0, 0, 0, 2)))
         ]
         batch = Batch(
@@ -185,7 +188,7 @@ class History:
                 notes=notes,
                 again=True,
             )
-        written = await self.store.write(partial(self.work, batch=batch))
+        written = await self.store.book(partial(self.work, batch=batch))
         self.expect(batch, written)
         if fate == "doubled":
             again = Batch(
@@ -196,24 +199,24 @@ class History:
                 notes=notes,
                 again=True,
             )
-            repeated = await self.store.write(partial(self.work, batch=again))
+            repeated = await self.store.book(partial(self.work, batch=again))
             assert not repeated.refusals
             assert not repeated.settled
 
-    def work(self, connection, *, batch):
-        saw(connection, instance=batch.instance, host="here", pid=1, seen_at=self.now)
-        return write(connection, batch)
+    def work(self, statements, *, batch):
+        statements.saw(instance=batch.instance, host="here", pid=1, seen_at=self.now)
+        return write(statements, batch)
 
     async def rolled_back(self, batch: Batch) -> None:
         class Lost(Exception):
             pass
 
-        def work(connection):
-            self.work(connection, batch=batch)
+        def work(statements):
+            self.work(statements, batch=batch)
             raise Lost
 
         with pytest.raises(Lost):
-            await self.store.write(work)
+            await self.store.book(work)
 
     def entry(self) -> Entry:
         rng = self.rng
@@ -226,9 +229,9 @@ class History:
             budgets=BUDGETS[key],
             log=LOG,
         )
-        return Entry(opening=opening, opened_at=self.now, admitted=rng.random() < 0.1)
+        return entered(opening, self.now, admitted=rng.random() < 0.1)
 
-    def closings(self, instance: str, openings: list[Entry]) -> list[Closing]:
+    def closings(self, instance: str, openings: list[Entry]) -> list[Closed]:
         rng = self.rng
         mine = [
             name
@@ -245,15 +248,17 @@ class History:
         names += [e.opening.request_id for e in openings if e.admitted and rng.random() < 0.5]
         return [self.closing(name) for name in names]
 
-    def closing(self, name: str) -> Closing:
+    def closing(self, name: str) -> Closed:
         rng = self.rng
         request = self.oracle.requests.get(name)
         amount = request.entry.opening.amount if request else 10
-        return Closing(
-            request_id=name,
-            charge=rng.choice((0, amount // 2, amount, amount, amount + 3)),
-            estimated=rng.random() < 0.2,
-            log={"status": rng.choice(("success", "success", "error", "cancelled"))},
+        return closed(
+            Closing(
+                request_id=name,
+                charge=rng.choice((0, amount // 2, amount, amount, amount + 3)),
+                estimated=rng.random() < 0.2,
+                log={"status": rng.choice(("success", "success", "error", "cancelled"))},
+            )
         )
 
     def expect(self, batch: Batch, written: Any) -> None:
@@ -276,7 +281,7 @@ class History:
                 settled.add(name)
         assert written.settled == settled
         self.seen["settled"] += len(settled)
-        oracle.notes.update(note["request_id"] for note in batch.notes)
+        oracle.notes.update(note[0] for note in batch.notes)
 
     async def die(self) -> None:
         if len(self.instances) > 1 and self.rng.random() < 0.5:

@@ -15,6 +15,7 @@ from monoize.account import Budgets
 from monoize.errors import BudgetExceeded
 
 __all__ = [
+    "DAY_MS",
     "DEAREST",
     "FULL",
     "Account",
@@ -32,11 +33,11 @@ FULL = 2**63 - 1  # a counter that thousands of such calls have filled stays the
 K = TypeVar("K")
 V = TypeVar("V")
 
-_DAY_MS = 86_400_000
+DAY_MS = 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Opening(msgspec.Struct, frozen=True, kw_only=True):
+class Opening(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A request that wants to call a provider: what it may cost at most, and its row of the log so far."""
 
     request_id: str
@@ -48,7 +49,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     log: Mapping[str, Any] = {}  # columns of request_logs
 
 
-class Closing(msgspec.Struct, frozen=True, kw_only=True):
+class Closing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The end of a request: what it cost, and the rest of its row of the log."""
 
     request_id: str
@@ -59,7 +60,7 @@ class Closing(msgspec.Struct, frozen=True, kw_only=True):
     detail: Mapping[str, Any] | None = None  # how the charge came about
 
 
-class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+class Reservation(msgspec.Struct, frozen=True, gc=False):
     """What a request holds while it is under way; `opened_at` says in which windows it counts."""
 
     request_id: str
@@ -95,6 +96,8 @@ class Books:
         self.accounts: OrderedDict[str, Account] = OrderedDict()
         self._beneath = beneath
         self._limit = limit
+        # Of a key and a day, for as long as no other line takes the place of one of them.
+        self._of_day: dict[tuple[str, int], tuple[Counter, ...]] = {}
 
     def counter(self, key_id: str, window: str) -> Counter | None:
         """None: nothing is known of it."""
@@ -116,6 +119,7 @@ class Books:
         return found
 
     def put_counter(self, key_id: str, window: str, counter: Counter) -> Counter:
+        self._of_day.clear()
         return _put(self.counters, (key_id, window), counter, self._limit)
 
     def put_account(self, user_id: str, account: Account) -> Account:
@@ -123,8 +127,10 @@ class Books:
 
     def refusal(self, opening: Opening, opened_at: int) -> BudgetExceeded | None:
         """Why this request may not begin; None: there is room for it. A counter that is not there is empty."""
-        total, day, month = windows(opened_at)
         limits = opening.budgets
+        if limits.day is None and limits.month is None and limits.total is None:
+            return self._unpaid(opening)
+        total, day, month = windows(opened_at)
         for name, window, limit in (
             ("for the day", day, limits.day),
             ("for the month", month, limits.month),
@@ -167,7 +173,8 @@ class Books:
         """The reservation becomes a charge; what is left of the balance, if there is one."""
         for counter in self._counters_of(reservation):
             counter.reserved -= reservation.amount
-            counter.spent = min(counter.spent + charge, FULL)
+            spent = counter.spent + charge
+            counter.spent = min(FULL, spent)
         account = self.account(reservation.user_id)
         if account is None:
             return None
@@ -176,12 +183,16 @@ class Books:
             account.balance -= charge
         return account.balance
 
-    def _counters_of(self, reservation: Reservation) -> list[Counter]:
-        key_id = reservation.key_id
-        return [
-            self.counter(key_id, window) or self.put_counter(key_id, window, Counter())
-            for window in windows(reservation.opened_at)
-        ]
+    def _counters_of(self, reservation: Reservation) -> tuple[Counter, ...]:
+        key_id, day = reservation.key_id, reservation.opened_at // DAY_MS
+        found = self._of_day.get((key_id, day))
+        if found is None:
+            found = tuple(
+                self.counter(key_id, window) or self.put_counter(key_id, window, Counter())
+                for window in _windows_of_day(day)
+            )
+            self._of_day[key_id, day] = found
+        return found
 
 
 def _put(lines: OrderedDict[K, V], name: K, line: V, limit: int | None) -> V:
@@ -194,7 +205,7 @@ def _put(lines: OrderedDict[K, V], name: K, line: V, limit: int | None) -> V:
 
 def windows(moment: int) -> tuple[str, str, str]:
     """The windows of `spend` in which a request of this moment (milliseconds) counts: UTC."""
-    return _windows_of_day(moment // _DAY_MS)
+    return _windows_of_day(moment // DAY_MS)
 
 
 @lru_cache(maxsize=64)

@@ -8,15 +8,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from monoize.clock import Clock, IdSource
 from monoize.errors import DatabaseAway
 from monoize.store import recovery
 from monoize.store.books import DEAREST, Closing, Opening
 from monoize.store.database import Database, Durability
-from monoize.store.fit import fitted
-from monoize.store.journal_batch import Entry
+from monoize.store.journal_batch import closed, entered
+from monoize.store.journal_layout import WHOLE
 from monoize.store.journal_operation import Note
 from monoize.store.journal_writer import (
     BEAT_SECONDS,
@@ -26,7 +24,6 @@ from monoize.store.journal_writer import (
     Writer,
 )
 from monoize.store.live import Subscription
-from monoize.store.tables import ledger, request_logs
 
 __all__ = ["Closing", "Journal", "JournalLimits", "Opening"]
 
@@ -85,14 +82,15 @@ class Journal:
     async def open(self, opening: Opening) -> None:
         """Reserved, durably, when it returns; BudgetExceeded or DatabaseAway: nothing is."""
         _check_money(opening.amount)
-        opening = msgspec.structs.replace(opening, log=fitted(request_logs, opening.log))
-        await self._writer.room()
+        writer = self._writer
+        if writer.is_full:
+            await writer.room()
         self._check_running()
-        operation = self._writer.put_opening(Entry(opening=opening, opened_at=self._writer.now()))
+        operation = writer.put_opening(entered(opening, writer.now()))
         try:
-            await asyncio.shield(operation.done)
+            await operation.done
         except asyncio.CancelledError:
-            self._writer.abandon(operation)
+            writer.abandon(operation)
             raise
 
     async def close(self, closing: Closing) -> None:
@@ -101,20 +99,17 @@ class Journal:
         It is settled even if the caller of this is cancelled meanwhile.
         """
         _check_money(closing.charge)
-        closing = msgspec.structs.replace(
-            closing,
-            log=fitted(request_logs, closing.log),
-            **fitted(ledger, {"detail": closing.detail}),
-        )
+        end = closed(closing)
         self._check_running()
-        operation = self._writer.put_closing(closing)
+        operation = self._writer.put_closing(end)
         if not self._is_relaxed:
-            await asyncio.shield(operation.done)
+            await operation.done
 
     def note(self, row: Mapping[str, Any]) -> None:
         """A whole row of the log, of a request that reserves nothing: written soon, or counted as dropped."""
-        note = Note(fitted(request_logs, row))
-        if self._notes_waiting >= self.limits.notes or not self._is_on:
+        note = Note(WHOLE.row(row))
+        is_on = self._writing is not None and not self._writing.done()
+        if self._notes_waiting >= self.limits.notes or not is_on:
             self.dropped_notes += 1
             return
         self._notes_waiting += 1
@@ -132,7 +127,7 @@ class Journal:
 
     async def start(self) -> int:
         """Settle what dead processes left; how many reservations that was."""
-        await self._database.write(self._writer.beat)
+        await self._database.book(self._writer.beat)
         settled = await self.recover()
         self._writing = asyncio.create_task(self._writer.run(), name="ledger writer")
         self._tending = asyncio.create_task(self._tend(), name="ledger heartbeat")
@@ -203,12 +198,8 @@ class Journal:
         except Exception:
             log.exception("looking for dead processes failed")
 
-    @property
-    def _is_on(self) -> bool:
-        return self._writing is not None and not self._writing.done()
-
     def _check_running(self) -> None:
-        if not self._is_on:
+        if self._writing is None or self._writing.done():
             raise DatabaseAway("the ledger is not running")
 
 

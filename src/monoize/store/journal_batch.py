@@ -1,8 +1,7 @@
-"""Many openings and closings in one transaction of about ten statements, whatever their number.
+"""Many openings and closings in one transaction of few statements.
 
-Rows are locked in one order everywhere: instances, reservations, users, spend. A reservation is the token of
-exactly-once: what is not found reserved is not settled, so a batch that is written again, because nobody knows whether
-its commit went through, changes nothing.
+A reservation is the token of exactly-once: what is not found reserved is not settled, so a batch that is written again,
+because nobody knows whether its commit went through, changes nothing.
 """
 
 from __future__ import annotations
@@ -11,53 +10,61 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection
 
 from monoize.errors import BudgetExceeded
-from monoize.store import journal_rows as rows
-from monoize.store.books import Books, Closing, Opening, Reservation, windows
-from monoize.store.tables import ledger, request_logs, reservations
+from monoize.store.books import DAY_MS, Books, Closing, Opening, Reservation, windows
+from monoize.store.fit import Row, json_text
+from monoize.store.journal_layout import FIRST, SECOND
+from monoize.store.journal_statements import SpendLine, Statements, UserLine
 
-__all__ = ["Batch", "Entry", "Written", "log_changes", "settle", "write"]
+__all__ = ["Batch", "Closed", "Entry", "Written", "closed", "entered", "settle", "write"]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """An opening on its way into the database."""
 
     opening: Opening
-    opened_at: int
+    reservation: Reservation
+    log: Row  # the first half of its row of the log
     # Admitted while the database was away: the caller has been told, so nobody is asked again.
     admitted: bool = False
 
-    @property
-    def reservation(self) -> Reservation:
-        opening = self.opening
-        return Reservation(
-            request_id=opening.request_id,
-            key_id=opening.key_id,
-            user_id=opening.user_id,
-            amount=opening.amount,
-            opened_at=self.opened_at,
-        )
 
-    def log_row(self) -> dict[str, Any]:
-        opening = self.opening
-        return {
-            "created_at": self.opened_at,
-            "key_id": opening.key_id,
-            "user_id": opening.user_id,
-            **opening.log,
-            "request_id": opening.request_id,
-            "status": "pending",
-        }
+class Closed(msgspec.Struct, frozen=True, gc=False):
+    """A closing on its way into the database."""
+
+    request_id: str
+    closing: Closing
+    log: Row  # the second half of its row of the log
+    detail: Any  # JSON, as text
+
+
+def entered(opening: Opening, opened_at: int, *, admitted: bool = False) -> Entry:
+    """A name that is no column of the log is a mistake (KeyError)."""
+    whose = (opening.request_id, opening.key_id, opening.user_id)
+    words = FIRST.row(opening.log)
+    if words[0] is None:
+        words = (opened_at, *words[1:])
+    held = Reservation(*whose, opening.amount, opened_at)
+    return Entry(opening, held, whose + words, admitted)
+
+
+def closed(closing: Closing) -> Closed:
+    """The charge in the log is always the ledger's."""
+    words = SECOND.row(closing.log)
+    if words[0] is None:
+        words = ("success", *words[1:])
+    detail = None if closing.detail is None else json_text(closing.detail)
+    money = (closing.charge, closing.estimated, closing.unpriced)
+    return Closed(closing.request_id, closing, money + words, detail)
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     instance: str  # whose reservations they are
     now: int  # milliseconds
     openings: Sequence[Entry] = ()
-    closings: Sequence[Closing] = ()
-    notes: Sequence[Mapping[str, Any]] = ()  # whole rows of the log
+    closings: Sequence[Closed] = ()
+    notes: Sequence[Row] = ()  # whole rows of the log
     again: bool = False  # an earlier try may have been committed: look before writing
     doubtful: Sequence[Reservation] = ()  # of that try: their lines are read, changed or not
 
@@ -70,13 +77,15 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     books: Books
 
 
-def write(connection: Connection, batch: Batch) -> Written:
-    there = _already_there(connection, batch)
-    fresh = _by_request(e for e in batch.openings if e.opening.request_id not in there)
-    closings = {closing.request_id: closing for closing in reversed(batch.closings)}
-    found = rows.lock_reservations(connection, [name for name in closings if name not in fresh])
+def write(statements: Statements, batch: Batch) -> Written:
+    there = _already_there(statements, batch)
+    fresh = _fresh(batch.openings, there)
+    closings: dict[str, Closed] = {}
+    for one in batch.closings:
+        closings.setdefault(one.request_id, one)  # the first of two counts
+    found = statements.reservations([name for name in closings if name not in fresh])
     new = [entry.reservation for entry in fresh.values()]
-    page = _Page(connection, [*found.values(), *new, *batch.doubtful])
+    page = _Page(statements, [*found.values(), *new, *batch.doubtful])
     for name, reservation in found.items():  # first, because they may make room
         page.settle(reservation, closings[name])
     refusals: dict[str, BudgetExceeded] = {}
@@ -87,91 +96,81 @@ def write(connection: Connection, batch: Batch) -> Written:
         elif name in closings:  # both happened while the database was away
             page.settle(entry.reservation, closings[name])
     page.write(batch.instance, batch.now)
-    notes = [note for note in batch.notes if note["request_id"] not in there]
-    rows.add_rows(connection, request_logs, notes)
+    statements.add_logs([note for note in batch.notes if _request_id(note) not in there])
     return Written(refusals=refusals, settled=frozenset(page.settled), books=page.books)
 
 
-def settle(connection: Connection, pairs: Sequence[tuple[Reservation, Closing]], now: int) -> None:
+def settle(statements: Statements, pairs: Sequence[tuple[Reservation, Closing]], now: int) -> None:
     """Close reservations that are locked already."""
-    page = _Page(connection, [reservation for reservation, _ in pairs])
+    page = _Page(statements, [reservation for reservation, _ in pairs])
     for reservation, closing in pairs:
-        page.settle(reservation, closing)
+        page.settle(reservation, closed(closing))
     page.write("", now)
 
 
-def log_changes(closing: Closing) -> dict[str, Any]:
-    """What a closing writes into its row of the log: the charge is always the ledger's."""
-    return {
-        "status": "success",
-        **closing.log,
-        "charge": closing.charge,
-        "estimated": closing.estimated,
-        "unpriced": closing.unpriced,
-    }
-
-
-def _already_there(connection: Connection, batch: Batch) -> frozenset[str]:
+def _already_there(statements: Statements, batch: Batch) -> frozenset[str]:
     if not batch.again:
         return frozenset()
     names = [entry.opening.request_id for entry in batch.openings]
-    return rows.known_requests(connection, names + [note["request_id"] for note in batch.notes])
+    return statements.known_requests(names + [_request_id(note) for note in batch.notes])
 
 
-def _by_request(entries: Iterable[Entry]) -> dict[str, Entry]:
+def _request_id(note: Row) -> str:
+    name: str = note[0]  # of a whole row
+    return name
+
+
+def _fresh(entries: Iterable[Entry], there: frozenset[str]) -> dict[str, Entry]:
     named: dict[str, Entry] = {}
     for entry in entries:
-        if named.setdefault(entry.opening.request_id, entry) is not entry:
-            raise ValueError(f"request {entry.opening.request_id} is opened twice")
+        name = entry.reservation.request_id
+        if name not in there and named.setdefault(name, entry) is not entry:
+            raise ValueError(f"request {name} is opened twice")
     return named
 
 
 class _Page:
     """The lines that a batch touches: locked, changed in memory, and written back once each."""
 
-    def __init__(self, connection: Connection, touched: Sequence[Reservation]) -> None:
-        self._connection = connection
+    def __init__(self, statements: Statements, touched: Sequence[Reservation]) -> None:
+        self._statements = statements
         self.books = Books()
         self.opened: dict[str, Entry] = {}
-        self.settled: dict[str, tuple[Reservation, Closing, int | None]] = {}
-        payers = {r.user_id for r in touched if r.user_id is not None}
-        rows.lock_users(connection, payers, self.books)
-        lines = {(r.key_id, window) for r in touched for window in windows(r.opened_at)}
-        rows.lock_spend(connection, lines, self.books)
+        self.settled: dict[str, tuple[Reservation, Closed, int | None]] = {}
+        statements.read_users({r.user_id for r in touched if r.user_id is not None}, self.books)
+        days = {(r.key_id, r.opened_at // DAY_MS): r.opened_at for r in touched}
+        lines = {(key_id, name) for (key_id, _), at in days.items() for name in windows(at)}
+        statements.read_spend(lines, self.books)
         self._spend_before = {n: (c.spent, c.reserved) for n, c in self.books.counters.items()}
         self._users_before = {n: (a.balance, a.reserved) for n, a in self.books.accounts.items()}
 
     def open(self, entry: Entry) -> BudgetExceeded | None:
-        refused = None if entry.admitted else self.books.refusal(entry.opening, entry.opened_at)
+        held = entry.reservation
+        refused = None if entry.admitted else self.books.refusal(entry.opening, held.opened_at)
         if refused is None:
-            self.books.reserve(entry.reservation)
-            self.opened[entry.opening.request_id] = entry
+            self.books.reserve(held)
+            self.opened[held.request_id] = entry
         return refused
 
-    def settle(self, reservation: Reservation, closing: Closing) -> None:
-        balance = self.books.settle(reservation, closing.charge)
+    def settle(self, reservation: Reservation, closing: Closed) -> None:
+        balance = self.books.settle(reservation, closing.closing.charge)
         self.settled[reservation.request_id] = (reservation, closing, balance)
 
     def write(self, instance: str, now: int) -> None:
-        connection = self._connection
-        both = self.opened.keys() & self.settled.keys()
-        old = {name: row for name, row in self.settled.items() if name not in both}
-        rows.add_rows(connection, ledger, (_ledger_row(*row, now) for row in self.settled.values()))
-        rows.remove_reservations(connection, old)
-        lasting = (entry.reservation for name, entry in self.opened.items() if name not in both)
-        rows.add_rows(
-            connection,
-            reservations,
-            ({**msgspec.structs.asdict(r), "instance": instance} for r in lasting),
-        )
-        rows.add_to_users(connection, self._users_changes())
-        rows.add_to_spend(connection, self._spend_changes())
-        rows.change_logs(connection, ((n, log_changes(row[1])) for n, row in old.items()))
-        ends = {name: log_changes(self.settled[name][1]) for name in both}
-        news = (entry.log_row() | ends.get(name, {}) for name, entry in self.opened.items())
-        rows.add_rows(connection, request_logs, news)
+        statements, opened, settled = self._statements, self.opened, self.settled
+        both = opened.keys() & settled.keys()
+        ended = {name: row[1].log for name, row in settled.items() if name not in both}
+        begun = [entry for name, entry in opened.items() if name not in both]
+        statements.add_charges([_charge(*row, now) for row in settled.values()])
+        statements.remove_reservations(ended)
+        statements.add_reservations(instance, [entry.reservation for entry in begun])
+        statements.add_to_users(self._users_changes())
+        statements.add_to_spend(self._spend_changes())
+        statements.end_logs(ended)
+        statements.begin_logs([entry.log for entry in begun])
+        statements.add_logs([opened[n].log + settled[n][1].log for n in opened if n in both])
 
-    def _spend_changes(self) -> list[tuple[str, str, int, int]]:
+    def _spend_changes(self) -> list[SpendLine]:
         changes = []
         for name, counter in sorted(self.books.counters.items()):
             spent, reserved = self._spend_before[name]
@@ -179,7 +178,7 @@ class _Page:
                 changes.append((*name, counter.spent - spent, counter.reserved - reserved))
         return changes
 
-    def _users_changes(self) -> list[tuple[str, int, int]]:
+    def _users_changes(self) -> list[UserLine]:
         changes = []
         for name, account in sorted(self.books.accounts.items()):
             balance, reserved = self._users_before[name]
@@ -189,18 +188,17 @@ class _Page:
         return changes
 
 
-def _ledger_row(
-    reservation: Reservation, closing: Closing, balance_after: int | None, now: int
-) -> dict[str, Any]:
-    return {
-        "request_id": reservation.request_id,
-        "kind": "charge",
-        "user_id": reservation.user_id,
-        "key_id": reservation.key_id,
-        "amount": closing.charge,
-        "balance_after": balance_after,
-        "estimated": closing.estimated,
-        "unpriced": closing.unpriced,
-        "detail": closing.detail,
-        "created_at": now,
-    }
+def _charge(held: Reservation, end: Closed, balance_after: int | None, now: int) -> Row:
+    closing = end.closing
+    return (
+        held.request_id,
+        "charge",
+        held.user_id,
+        held.key_id,
+        closing.charge,
+        balance_after,
+        closing.estimated,
+        closing.unpriced,
+        end.detail,
+        now,
+    )

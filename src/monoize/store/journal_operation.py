@@ -3,61 +3,60 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from monoize.store.books import Closing
-from monoize.store.journal_batch import Entry
+from monoize.store.fit import Row
+from monoize.store.journal_batch import Closed, Entry, closed, entered
 
 __all__ = ["Note", "Operation", "admitted", "barer", "withdrawn"]
 
 
-class Note(msgspec.Struct, frozen=True):
+class Note(msgspec.Struct, frozen=True, gc=False):
     """A whole row of the log."""
 
-    row: Mapping[str, Any]
+    row: Row
 
 
-class Operation:
+class Operation(msgspec.Struct, eq=False):
     """Something to write; once it is queued it is carried out, whether anybody waits for it or not (T18)."""
 
-    __slots__ = ("again", "done", "is_abandoned", "what")
-
-    def __init__(self, what: Entry | Closing | Note) -> None:
-        self.what = what
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.again = False  # an earlier try may have been committed
-        self.is_abandoned = False  # whoever opened it has left
+    what: Entry | Closed | Note
+    done: asyncio.Future[None]  # cancelled together with whoever waits for it: nobody listens then
+    again: bool = False  # an earlier try may have been committed
+    is_accepted: bool = False  # an opening that is reserved
+    is_abandoned: bool = False  # whoever opened it has left
 
     def resolve(self, error: Exception | None = None) -> None:
-        if self.done.done():
+        done = self.done
+        if done.done():
             return
         if error is None:
-            self.done.set_result(None)
+            done.set_result(None)
         else:
-            self.done.set_exception(error)
-            self.done.exception()  # nobody may be waiting, and that is no mistake
+            done.set_exception(error)
+            done.exception()  # nobody may be waiting, and that is no mistake
 
 
 def admitted(entry: Entry) -> Entry:
     return msgspec.structs.replace(entry, admitted=True)
 
 
-def withdrawn(entry: Entry) -> Closing:
-    return Closing(request_id=entry.opening.request_id, charge=0, log={"status": "cancelled"})
+def withdrawn(entry: Entry) -> Closed:
+    name = entry.reservation.request_id
+    return closed(Closing(request_id=name, charge=0, log={"status": "cancelled"}))
 
 
-def barer(what: Entry | Closing | Note) -> Entry | Closing | None:
+def barer(what: Entry | Closed | Note) -> Entry | Closed | None:
     """The same money without the words around it: what is spent must be written."""
     match what:
         case Entry(admitted=True) as entry:
             bare = {"operation": "unknown", "is_stream": False}
             opening = msgspec.structs.replace(entry.opening, log=bare)
-            return msgspec.structs.replace(entry, opening=opening)
-        case Closing() as closing:
+            return entered(opening, entry.reservation.opened_at, admitted=True)
+        case Closed(closing=closing):
             status = {"status": closing.log.get("status", "success")}
-            return msgspec.structs.replace(closing, log=status, detail=None)
+            return closed(msgspec.structs.replace(closing, log=status, detail=None))
         case _:
             return None

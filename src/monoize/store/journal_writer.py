@@ -13,15 +13,15 @@ from functools import partial
 from typing import TypeAlias, assert_never
 
 import msgspec
-from sqlalchemy import Connection
 
 from monoize.clock import Clock
 from monoize.errors import DatabaseAway, MonoizeError
-from monoize.store import journal_rows
-from monoize.store.books import Books, Closing, Reservation
+from monoize.store.books import Books, Reservation
 from monoize.store.database import Database
-from monoize.store.journal_batch import Batch, Entry, Written, log_changes, write
+from monoize.store.journal_batch import Batch, Closed, Entry, Written, write
+from monoize.store.journal_layout import WHOLE
 from monoize.store.journal_operation import Note, Operation, admitted, barer, withdrawn
+from monoize.store.journal_statements import Statements
 from monoize.store.live import Live
 from monoize.store.outage import Outage
 
@@ -32,6 +32,7 @@ log = logging.getLogger("monoize.ledger")
 BEAT_SECONDS = 5.0
 _FIRST_PAUSE = 0.1  # seconds before the database is tried again; doubled each time
 _LONGEST_PAUSE = 5.0
+_GATHERING_TURNS = 4  # of the event loop, while more comes in
 
 Sleep = Callable[[float], Awaitable[None]]
 _Left: TypeAlias = tuple[Sequence[Operation], DatabaseAway]
@@ -90,42 +91,42 @@ class Writer:
 
     async def room(self) -> None:
         """Wait while too many wait already; a database that is away keeps nobody waiting."""
-        while self._is_full and self.outage is None and not self._is_stopped:
+        while self.is_full and self.outage is None and not self._is_stopped:
             self._room.clear()
             await self._room.wait()
 
     @property
-    def _is_full(self) -> bool:
+    def is_full(self) -> bool:
         return len(self.queue) >= self._limits.queue
 
     def put_opening(self, entry: Entry) -> Operation:
         if self._is_stopped:
             raise DatabaseAway("the gateway is about to end")
         if self.outage is None:
-            return self._put(Operation(entry))
+            return self._put(entry)
         self.outage.check_time(self._clock.monotonic())
         if len(self.queue) >= self._limits.spool:
             raise DatabaseAway("the database is away and too much waits for it; try again later")
         self.outage.admit(entry)
-        operation = self._put(Operation(admitted(entry)))
+        operation = self._put(admitted(entry))
         self._accepted(operation, entry)
         return operation
 
-    def put_closing(self, closing: Closing) -> Operation:
+    def put_closing(self, closing: Closed) -> Operation:
         """There is always room for it: no more can come than were opened."""
-        operation = self._put(Operation(closing))
+        operation = self._put(closing)
         if self.outage is not None:
             self._closed_in_memory(operation, closing, self.outage)
         return operation
 
     def put_note(self, note: Note) -> Operation:
-        return self._put(Operation(note))
+        return self._put(note)
 
     def abandon(self, operation: Operation) -> None:
         """Whoever opened it has left: nothing was called, so it is closed again for nothing (T18)."""
         operation.is_abandoned = True
         entry = operation.what
-        if isinstance(entry, Entry) and operation.done.done() and not operation.done.exception():
+        if operation.is_accepted and isinstance(entry, Entry):
             self.put_closing(withdrawn(entry))
 
     def nudge(self) -> None:
@@ -137,7 +138,8 @@ class Writer:
         self._wake.set()
         self._room.set()
 
-    def _put(self, operation: Operation) -> Operation:
+    def _put(self, what: Entry | Closed | Note) -> Operation:
+        operation = Operation(what, asyncio.get_running_loop().create_future())
         self.queue.append(operation)
         self._wake.set()
         return operation
@@ -157,8 +159,20 @@ class Writer:
                 await self._sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
+    async def _gather(self) -> None:
+        """Let those come in who are about to: a transaction costs about as much as ten entries.
+
+        Nobody waits for a clock. One who is alone waits for a turn of the event loop that has nothing to do.
+        """
+        for _ in range(_GATHERING_TURNS):
+            count = len(self.queue)
+            await asyncio.sleep(0)
+            if len(self.queue) == count:
+                return
+
     async def _write_some(self) -> bool:
         """One batch; False: the database is away."""
+        await self._gather()
         count = min(len(self.queue), self._limits.batch)
         some = [self.queue.popleft() for _ in range(count)]
         self._under_way = count
@@ -179,7 +193,7 @@ class Writer:
         beats = self._is_beat_due
         work = partial(self._work, batch=self._batch(some), beats=beats)
         try:
-            written = await self._database.write(work)
+            written = await self._database.book(work)
         except DatabaseAway as error:
             for operation in some:
                 operation.again = True
@@ -214,17 +228,15 @@ class Writer:
         operation.what = bare
         return await self._unwritten([operation])
 
-    def _work(self, connection: Connection, *, batch: Batch, beats: bool) -> Written:
+    def _work(self, statements: Statements, *, batch: Batch, beats: bool) -> Written:
         if beats:
-            self.beat(connection)
-        return write(connection, batch)
+            self.beat(statements)
+        return write(statements, batch)
 
-    def beat(self, connection: Connection) -> None:
+    def beat(self, statements: Statements) -> None:
         """Say that this process lives; goes before everything else, so that locks come in one order."""
         who = self._signature
-        journal_rows.saw(
-            connection, instance=who.instance, host=who.host, pid=who.pid, seen_at=self.now()
-        )
+        statements.saw(instance=who.instance, host=who.host, pid=who.pid, seen_at=self.now())
 
     @property
     def _must_beat_alone(self) -> bool:
@@ -238,24 +250,23 @@ class Writer:
     def now(self) -> int:
         return int(self._clock.now() * 1000)
 
-    def _batch(self, some: Iterable[Operation]) -> Batch:
+    def _batch(self, some: Sequence[Operation]) -> Batch:
         what = [operation.what for operation in some]
+        again = [operation for operation in some if operation.again]
         return Batch(
             instance=self._signature.instance,
             now=self.now(),
             openings=[item for item in what if isinstance(item, Entry)],
-            closings=[item for item in what if isinstance(item, Closing)],
+            closings=[item for item in what if isinstance(item, Closed)],
             notes=[item.row for item in what if isinstance(item, Note)],
-            again=any(operation.again for operation in some),
-            doubtful=[
-                held for operation in some if operation.again for held in self._held(operation)
-            ],
+            again=bool(again),
+            doubtful=[held for operation in again for held in self._held(operation)],
         )
 
     def _held(self, operation: Operation) -> list[Reservation]:
         """What an operation is about, as far as this process knows."""
         what = operation.what
-        entry = self.open.get(what.request_id) if isinstance(what, Closing) else what
+        entry = self.open.get(what.request_id) if isinstance(what, Closed) else what
         return [entry.reservation] if isinstance(entry, Entry) else []
 
     # --- telling ---
@@ -268,33 +279,35 @@ class Writer:
         for operation in some:
             match operation.what:
                 case Entry() as entry:
-                    refused = written.refusals.get(entry.opening.request_id)
+                    refused = written.refusals.get(entry.reservation.request_id)
                     if refused is not None:
                         operation.resolve(refused)
                     elif not entry.admitted:
                         self._accepted(operation, entry)
-                case Closing() as closing:
+                case Closed() as closing:
                     found = closing.request_id in written.settled
                     self._closed(closing, is_settled=found or operation.again)
                     operation.resolve()
                 case Note(row):
-                    self.live.publish(row)
+                    if self.live.is_watched:
+                        self.live.publish(WHOLE.values(row))
                     operation.resolve()
                 case _:
                     assert_never(operation.what)
 
     def _accepted(self, operation: Operation, entry: Entry) -> None:
-        self.open[entry.opening.request_id] = entry
+        self.open[entry.reservation.request_id] = entry
+        operation.is_accepted = True
         operation.resolve()
         if operation.is_abandoned:
             self.put_closing(withdrawn(entry))
 
-    def _closed(self, closing: Closing, *, is_settled: bool) -> None:
+    def _closed(self, closing: Closed, *, is_settled: bool) -> None:
         entry = self.open.pop(closing.request_id, None)
         if not is_settled:
             log.warning("request %s had been settled before", closing.request_id)
-        elif entry is not None:
-            self.live.publish(entry.log_row() | log_changes(closing))
+        elif entry is not None and self.live.is_watched:
+            self.live.publish(WHOLE.values(entry.log + closing.log))
 
     # --- without the database ---
 
@@ -319,7 +332,7 @@ class Writer:
                 self.queue.append(operation)
             case Entry() as entry:
                 self._spool_opening(operation, entry, outage)
-            case Closing() as closing:
+            case Closed() as closing:
                 self.queue.append(operation)
                 self._closed_in_memory(operation, closing, outage)
             case Note():
@@ -340,10 +353,10 @@ class Writer:
             self.queue.append(operation)
             self._accepted(operation, entry)
 
-    def _closed_in_memory(self, operation: Operation, closing: Closing, outage: Outage) -> None:
+    def _closed_in_memory(self, operation: Operation, closing: Closed, outage: Outage) -> None:
         entry = self.open.get(closing.request_id)
         if entry is not None:
-            outage.settle(entry.reservation, closing.charge)
+            outage.settle(entry.reservation, closing.closing.charge)
         operation.resolve()
 
     def _came_back(self) -> None:

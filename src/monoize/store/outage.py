@@ -28,7 +28,7 @@ class Outage:
 
     def admit(self, entry: Entry) -> None:
         """Reserve in memory; raises where that goes too far or nothing is known."""
-        opening, opened_at = entry.opening, entry.opened_at
+        opening, opened_at = entry.opening, entry.reservation.opened_at
         total, day, month = windows(opened_at)
         limits = opening.budgets
         for window, limit in ((day, limits.day), (month, limits.month), (total, limits.total)):

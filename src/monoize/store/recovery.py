@@ -15,9 +15,10 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import Connection, delete, select
 
-from monoize.store import journal_rows as rows
 from monoize.store.books import Closing, Reservation
 from monoize.store.journal_batch import settle
+from monoize.store.journal_dialects import statements_of
+from monoize.store.journal_layout import RESERVATION
 from monoize.store.tables import instances, reservations
 
 __all__ = ["Process", "Watch", "forget", "is_running", "processes", "settle_left", "this_host"]
@@ -87,15 +88,16 @@ def settle_left(connection: Connection, dead: Sequence[Process], now: int) -> in
     ordered = sorted(dead, key=lambda process: process.instance)
     gone = [process.instance for process in ordered if _is_silent_still(connection, process)]
     left = connection.execute(
-        select(*rows.RESERVATION)
+        select(*(reservations.c[name] for name in RESERVATION))
         .where(reservations.c.instance.in_(gone))
         .order_by(reservations.c.request_id)
         .limit(_AT_A_TIME)
         .with_for_update()
     )
-    found = [rows.reservation_of(row) for row in left]
+    found = [Reservation(*row) for row in left]
     if found:
-        settle(connection, [(reservation, _interrupted(reservation)) for reservation in found], now)
+        pairs = [(reservation, _interrupted(reservation)) for reservation in found]
+        settle(statements_of(connection), pairs, now)
     else:
         forget(connection, gone)
     return len(found)

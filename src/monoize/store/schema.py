@@ -38,8 +38,8 @@ def prepare(connection: Connection) -> None:
         case "current":
             pass
         case "fresh":
-            METADATA.create_all(connection)
-            _version.create(connection)
+            METADATA.create_all(connection, checkfirst=False)  # `_state` has looked
+            _version.create(connection, checkfirst=False)
             connection.execute(insert(_version).values(version_num=HEAD))
         case "old":
             _migrate(connection)

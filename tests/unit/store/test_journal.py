@@ -316,7 +316,10 @@ async def test_a_caller_that_leaves_as_the_answer_comes_pays_nothing(book, datab
     task = asyncio.create_task(book.open(opening("r")))
     await asyncio.sleep(0)
     (operation,) = book._writer.queue
-    operation.done.add_done_callback(lambda _: task.cancel())
+    while not operation.done.done():  # noqa: ASYNC110 - seen before the one who waits for it
+        await asyncio.sleep(0)
+    assert not task.done()
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     await book.aclose()
