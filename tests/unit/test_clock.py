@@ -20,6 +20,15 @@ def test_an_id_is_its_prefix_and_24_letters_or_digits():
     assert RandomIds().new("").isalnum()
 
 
+def test_ordered_ids_sort_by_their_moment_and_are_as_long_as_others():
+    ids = RandomIds()
+    moments = [0.0, 1.7e9, 1.7e9 + 0.001, 1.7e9 + 62, 1.8e9, 3.5e9]
+    given = [ids.ordered("req_", now) for now in moments]
+    assert given == sorted(given)
+    assert all(re.fullmatch("req_[0-9A-Za-z]{24}", one) for one in given)
+    assert len({ids.ordered("", 1.7e9) for _ in range(1000)}) == 1000
+
+
 @pytest.mark.spec("T26")
 def test_no_id_is_given_twice_whoever_asks():
     def some(_: int) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from monoize.clock import Clock, Dice, IdSource
+from monoize.clock import Clock, Dice, OrderedIdSource
 from monoize.engine import Engine
 from monoize.media.desk import MediaDesk
 from monoize.pipeline.admission import Admission
@@ -28,7 +28,7 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     engines: UpstreamClient
     clock: Clock
     dice: Dice
-    ids: IdSource
+    ids: OrderedIdSource
     limits: LimitSettings
     timeouts: TimeoutSettings
     catalog: Catalog

@@ -143,7 +143,7 @@ class App:
         """Whatever happens there is an answer, unless the caller left before its request was complete (CallerGone)."""
         state = self.house.state  # of the configuration in force; this request keeps it
         kit, headers = state.kit, request.headers
-        request.request_id = kit.ids.new("req_")
+        request.request_id = kit.ids.ordered("req_", kit.clock.now())
         request.started = kit.clock.monotonic()
         logs.request_id.set(request.request_id)
         try:

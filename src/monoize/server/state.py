@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
-from monoize.clock import Clock, Dice, IdSource, RandomIds
+from monoize.clock import Clock, Dice, OrderedIdSource, RandomIds
 from monoize.engine import Engine, EngineSetup, LocalEngines, engines
 from monoize.limiter import Limiter
 from monoize.media.desk import MediaDesk
@@ -62,7 +62,7 @@ class Lasting(msgspec.Struct, frozen=True, kw_only=True):
     """What outlives every configuration: connections, memories, the store."""
 
     clock: Clock
-    ids: IdSource
+    ids: OrderedIdSource
     dice: Dice
     client: UpstreamClient
     engines: Mapping[str, Engine]

@@ -26,11 +26,8 @@ _FIRST = (
     "effort",
 )
 _MONEY = ("charge", "estimated", "unpriced")
-_SECOND = tuple(
-    column.name
-    for column in request_logs.columns
-    if column.name not in ("id", *_WHOSE, *_FIRST, *_MONEY, "status")
-)
+_NOT_SECOND = {"id", *_WHOSE, *_FIRST, *_MONEY, "status"}
+_SECOND = tuple(column.name for column in request_logs.columns if column.name not in _NOT_SECOND)
 
 # The words of each half, and the whole row: whose it is, the first words, the money, the second words.
 FIRST = Layout(request_logs, _FIRST, ignored=_WHOSE)
