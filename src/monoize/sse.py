@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterable
 from typing import Protocol
 
 from monoize.urp import WireEvent
@@ -34,6 +35,9 @@ class StreamWriter(Protocol):
 
     def event(self, event: WireEvent) -> bytes: ...
 
+    def events(self, events: Iterable[WireEvent]) -> bytes:
+        """The same of several events, which go out together."""
+
     def comment(self, text: str) -> bytes:
         """A remark that clients pass over; empty where the format has none."""
 
@@ -44,6 +48,9 @@ class SseParser:
     """Feed it bytes as they come; it gives the events that are complete.
 
     CR, LF and CRLF end a line, also when a read ends between CR and LF; a BOM and comments are passed over.
+
+    Most reads hold whole events of one data line each, all with the same beginning: those are cut out between blank lines.
+    Everything else is read line by line.
     """
 
     def __init__(self, event_limit: int = DEFAULT_EVENT_LIMIT) -> None:
@@ -55,6 +62,8 @@ class SseParser:
         self._size = 0
         self._at_start = True
         self._after_cr = False
+        self._usual = "data: "  # how an event of one data line begins here
+        self._usual_name: str | None = None
 
     def feed(self, chunk: bytes) -> list[WireEvent]:
         return self._read(self._decoder.decode(chunk))
@@ -78,6 +87,43 @@ class SseParser:
         self._after_cr = text.endswith("\r")
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if self._line or self._data or self._size:  # within an event: to its end line by line
+            end = text.find("\n\n") + 2
+            if end < 2 or len(text) > self._limit:  # noqa: PLR2004 - the length of what was not found
+                return self._lines(text)
+            return self._lines(text[:end]) + self._blocks(text[end:])
+        return self._blocks(text)
+
+    def _blocks(self, text: str) -> list[WireEvent]:
+        """A text that begins with an event."""
+        if len(text) > self._limit:
+            return self._lines(text)
+        blocks = text.split("\n\n")
+        rest = blocks.pop()
+        events: list[WireEvent] = []
+        usual, name = self._usual, self._usual_name
+        start = len(usual)
+        for block in blocks:
+            if block.startswith(usual) and block.find("\n", start) < 0:
+                events.append(WireEvent(block[start:], name))
+            else:
+                events += self._lines(block + "\n\n")
+                usual, name = self._learned(block)
+                start = len(usual)
+        if rest:
+            events += self._lines(rest)
+        return events
+
+    def _learned(self, block: str) -> tuple[str, str | None]:
+        """The beginning of this event, if others of its kind can be known by it."""
+        head, mark, tail = block.partition("\ndata: ")
+        if mark and head.startswith("event: ") and "\n" not in head and "\n" not in tail:
+            self._usual, self._usual_name = head + mark, head[len("event: ") :]
+        elif block.startswith("data: "):
+            self._usual, self._usual_name = "data: ", None
+        return self._usual, self._usual_name
+
+    def _lines(self, text: str) -> list[WireEvent]:
         first, *others = text.split("\n")
         self._keep(first)
         events: list[WireEvent] = []
@@ -126,6 +172,10 @@ class SseWriter:
     def event(self, event: WireEvent) -> bytes:
         return serialized(event, self._line_end)
 
+    def events(self, events: Iterable[WireEvent]) -> bytes:
+        end = self._line_end
+        return "".join([_written(event, end) for event in events]).encode("utf-8", "surrogatepass")
+
     def comment(self, text: str) -> bytes:
         return f": {text}{self._line_end}{self._line_end}".encode() if self._comments else b""
 
@@ -135,10 +185,12 @@ class SseWriter:
 
 def serialized(event: WireEvent, line_end: str = "\n") -> bytes:
     """One event as bytes; data of several lines becomes several data fields."""
-    name = f"event: {event.name}{line_end}" if event.name else ""
-    if "\n" in event.data or "\r" in event.data:
-        lines = event.data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        data = "".join(f"data: {line}{line_end}" for line in lines)
-    else:
-        data = f"data: {event.data}{line_end}"
-    return f"{name}{data}{line_end}".encode("utf-8", "surrogatepass")
+    return _written(event, line_end).encode("utf-8", "surrogatepass")
+
+
+def _written(event: WireEvent, end: str) -> str:
+    data, name = event.data, event.name
+    if "\n" in data or "\r" in data:
+        lines = data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        data = f"{end}data: ".join(lines)
+    return f"event: {name}{end}data: {data}{end}{end}" if name else f"data: {data}{end}{end}"

@@ -1,4 +1,8 @@
+from itertools import pairwise
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from monoize.sse import SseError, SseParser, SseWriter, serialized
 from monoize.urp import WireEvent
@@ -44,6 +48,40 @@ def test_takes_a_line_of_eight_megabytes_in_small_chunks():
     assert [len(event.data) for event in events] == [8 * 1024**2]
 
 
+def line_by_line(body):
+    """The standard's own words, all at once."""
+    text = body.decode("utf-8", "replace").removeprefix("\ufeff")
+    events, data, name = [], [], None
+    for line in [*text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), ""]:
+        field, _, value = line.partition(":")
+        if field == "data":
+            data.append(value.removeprefix(" "))
+        elif field == "event":
+            name = value.removeprefix(" ")
+        elif not line:
+            events += [WireEvent("\n".join(data), name)] if data else []
+            data, name = [], None
+    return events
+
+
+pieces = st.sampled_from(
+    [
+        *(b"data: ", b"data:", b"data", b"event: a", b"event: b", b"event:", b": note", b"id: 1"),
+        *(b"\n", b"\n\n", b"\r\n", b"\r\n\r\n", b"\r", b"x", b" ", b"{}", b"\xff"),
+        *(b"\xf0\x9f\x99\x82", b"\xf0\x9f", b"\xef\xbb\xbf", b"\xe2\x80\xa8"),
+        *(b"data: {}\n\n", b"event: a\ndata: {}\n\n", b"data: {}\r\n\r\n"),
+    ]
+)
+
+
+@pytest.mark.spec("T11", "T12")
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(st.lists(pieces, max_size=30).map(b"".join), st.lists(st.integers(0, 200), max_size=8))
+def test_reads_any_bytes_in_any_split_as_line_by_line(body, cuts):
+    places = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
+    assert parsed([body[a:b] for a, b in pairwise(places)]) == line_by_line(body)
+
+
 def test_refuses_an_event_beyond_the_limit():
     parser = SseParser(event_limit=100)
     with pytest.raises(SseError, match="larger than 100"):
@@ -60,6 +98,14 @@ def test_many_small_lines_without_an_end_count_towards_the_limit():
 def test_the_limit_is_per_event():
     parser = SseParser(event_limit=20)
     assert len(parser.feed(b"data: 0123456789\n\n" * 10)) == 10
+
+
+@pytest.mark.parametrize("ahead", [b"", b"data: a\n\n", b"data: a\n\ndata: b", b"event: x\ndata: "])
+def test_the_limit_holds_wherever_a_read_begins(ahead):
+    parser = SseParser(event_limit=20)
+    parser.feed(ahead)
+    with pytest.raises(SseError, match="larger than 20"):
+        parser.feed(b"\n\ndata: a\n\ndata: 01234567890123456789\n\n")
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
@@ -80,3 +126,11 @@ def test_a_written_comment_is_passed_over():
 
 def test_a_writer_without_comments_writes_none():
     assert SseWriter("\n", b"\n", comments=False).comment("x") == b""
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_several_events_are_written_as_one_by_one(line_end):
+    events = [WireEvent("a"), WireEvent("b\nc", "x"), WireEvent("\ud83d"), WireEvent("", "y")]
+    writer = SseWriter(line_end, b"")
+    assert writer.events(events) == b"".join(map(writer.event, events))
+    assert writer.events([]) == b""

@@ -169,7 +169,14 @@ Received: TypeAlias = Whole | Live
 
 
 def _ends(batch: list[Frame]) -> list[ResponseDone | Error]:
-    return [event for frame in batch for event in frame.events if isinstance(event, _ENDS)]
+    """A frame out of a mould is one more piece of text, and no end."""
+    return [
+        event
+        for frame in batch
+        if frame.mould is None
+        for event in frame.events
+        if isinstance(event, _ENDS)
+    ]
 
 
 def _anything(frame: Frame) -> bool:

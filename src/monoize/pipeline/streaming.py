@@ -98,15 +98,13 @@ class StreamBody:
                 not self._ended
             ):  # a provider that breaks off after its last event has said everything
                 await self._settle("error", error)
-                yield b"".join(map(writer.event, encoder.event(_as_event(error))))
+                yield writer.events(encoder.event(_as_event(error)))
         except Exception:  # the outermost loop of a stream: its caller must see a bad end
             log.exception("a stream failed")
             await self._settle("error", MonoizeError("internal error"))
-            yield b"".join(
-                map(writer.event, encoder.event(Error(message="internal error", status=500)))
-            )
+            yield writer.events(encoder.event(Error(message="internal error", status=500)))
         await self._settle("success")
-        yield b"".join(map(writer.event, encoder.finish()))
+        yield writer.events(encoder.finish())
         losses = self._unsaid().and_(encoder.reply.losses)
         yield _remark(losses, writer) + writer.close()
 
@@ -128,7 +126,7 @@ class StreamBody:
                     await self._settle_end(live.end)  # before the caller has its last byte
                 wires = [wire for frame in batch for wire in encoder.frame(frame)]
                 if wires:
-                    yield b"".join(map(writer.event, wires))
+                    yield writer.events(wires)
                 elif now() - quiet_since + _EARLY < self._silence:
                     continue
                 else:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from monoize.urp.message import Citation, Message, Part, Seal
+from monoize.urp.mould import Mould
 from monoize.urp.response import Finish, Usage
 from monoize.urp.value import Value
 
@@ -172,3 +173,4 @@ class Frame(msgspec.Struct, frozen=True):
     events: tuple[UrpStreamEvent, ...]
     wire: WireEvent | None = None
     readable: bool = True  # False: half an event or garbage, which must not reach a caller (T15)
+    mould: Mould | None = None  # that of the wire event, where all it says is one more TextDelta

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -10,11 +10,12 @@ from typing_extensions import override
 
 from monoize import wirejson
 from monoize.clock import IdSource
-from monoize.protocol import StreamDecoder
+from monoize.protocols._plain_text import PlainTextDecoder, grown_counts
 from monoize.protocols.chat_completion.error import decode_error
 from monoize.protocols.chat_completion.fields import DIALECT, present, spoken
 from monoize.protocols.chat_completion.response_decode import REPLY_FIELDS
 from monoize.protocols.chat_completion.stream_choice import ChoiceReader
+from monoize.protocols.chat_completion.thoughts import plain_key
 from monoize.protocols.chat_completion.usage import decode_usage
 from monoize.urp import (
     Error,
@@ -25,14 +26,18 @@ from monoize.urp import (
     Usage,
     WireEvent,
 )
+from monoize.urp.mould import Path
 
 __all__ = ["DONE", "ChatStreamDecoder"]
 
 DONE = "[DONE]"
+_OF_THE_START = ("id", "created")  # of interest only there
+_PADDINGS = ("obfuscation", "p")  # against traffic analysis: of another length in every chunk
 
 
-class ChatStreamDecoder(StreamDecoder):
+class ChatStreamDecoder(PlainTextDecoder):
     def __init__(self, ids: IdSource) -> None:
+        super().__init__()
         self._ids = ids
         self._parts = count()
         self._choices: dict[int, ChoiceReader] = {}
@@ -45,19 +50,21 @@ class ChatStreamDecoder(StreamDecoder):
         self._service_tier: str | None = None
 
     @override
-    def decode(self, event: WireEvent) -> Frame:
+    def decode_in_full(self, event: WireEvent) -> Frame:
         data = event.data.strip()
         if self._is_over or not data:
             return Frame((), event)
         if data == DONE:
-            return Frame(tuple(self._end()) if self._choices else self.finish().events, event)
+            return Frame(
+                tuple(self._end()) if self._choices else self.finish_in_full().events, event
+            )
         chunk = _object(data)
         if chunk is None:
             return Frame((), event, readable=False)
         return Frame(tuple(self._events(chunk, event.name)), event)
 
     @override
-    def finish(self) -> Frame:
+    def finish_in_full(self) -> Frame:
         """Some providers leave out `[DONE]`: a finish reason of every choice is an end too."""
         if self._is_over:
             return Frame(())
@@ -66,6 +73,31 @@ class ChatStreamDecoder(StreamDecoder):
         self._is_over = True
         error = Error(message="the provider's stream ended too early", code="stream_truncated")
         return Frame((error,))
+
+    @override
+    def places(self, payload: Any, earlier: Any) -> tuple[Path, Sequence[Path]] | None:
+        choices = payload.get("choices")
+        if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
+            return None
+        choice = choices[0]
+        delta = choice.get("delta")
+        if not isinstance(delta, dict) or delta.get("reasoning_details"):
+            return None
+        if isinstance(choice.get("logprobs"), dict):  # they are collected
+            return None
+        field = "content" if delta.get("content") else plain_key(delta)
+        if field is None:
+            return None
+        paddings: list[Path] = [(key,) for key in _PADDINGS if isinstance(payload.get(key), str)]
+        if earlier is not None:
+            paddings += [(key,) for key in _OF_THE_START if payload.get(key) != earlier.get(key)]
+            paddings += grown_counts(("usage",), payload.get("usage"), earlier.get("usage"))
+        return ("choices", 0, "delta", field), paddings
+
+    @override
+    def heard(self, payload: Any, name: str | None) -> None:
+        if payload.get("usage"):  # the last counts stand
+            self._note(payload, _choices_of(payload))
 
     def _events(self, chunk: Mapping[str, Any], name: str | None) -> Iterator[UrpStreamEvent]:
         if _is_error(chunk, name):

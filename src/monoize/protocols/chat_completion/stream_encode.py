@@ -8,8 +8,9 @@ from typing import assert_never
 from typing_extensions import override
 
 from monoize import wirejson
-from monoize.protocol import Json, Reply, StreamEncoder
+from monoize.protocol import Json, Reply
 from monoize.protocols import _extras
+from monoize.protocols._plain_text import PlainTextEncoder
 from monoize.protocols.chat_completion.error import stream_error
 from monoize.protocols.chat_completion.fields import DIALECT
 from monoize.protocols.chat_completion.reply_parts import ChoiceWriter, Piece
@@ -34,7 +35,7 @@ from monoize.urp.extra_body import flattened
 __all__ = ["ChatStreamEncoder"]
 
 
-class ChatStreamEncoder(StreamEncoder):
+class ChatStreamEncoder(PlainTextEncoder):
     def __init__(self, reply: Reply, model_paths: tuple[tuple[str, ...], ...]) -> None:
         super().__init__(reply, model_paths)
         options = reply.request.extra_body.get("stream_options")
@@ -61,7 +62,14 @@ class ChatStreamEncoder(StreamEncoder):
         return [WireEvent(DONE)]
 
     @override
+    def wrote(self, delta: Delta, events: int) -> None:
+        writer = self._choices[self._choice_of_part[delta.part_index]]
+        for _ in writer.delta(delta.part_index, delta.delta):
+            pass
+
+    @override
     def event(self, event: UrpStreamEvent) -> Iterator[WireEvent]:
+        self.catch_up()
         match event:
             case ResponseStart():
                 self._begin(event)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+import msgspec
 
 from monoize.sse import DEFAULT_EVENT_LIMIT, SseError
 from monoize.urp import WireEvent
@@ -12,11 +15,17 @@ __all__ = ["ArrayParser", "ArrayWriter"]
 _OUTSIDE = re.compile(rb'["{}\[\]]')
 _IN_STRING = re.compile(rb'["\\]')
 
+_BETWEEN = b" \t\r\n[],"  # what stands between two objects
+_SEAM = re.compile(rb"\}\s*,\s*\{")  # where one may end and another begin
+_SEAMS_WITHIN = 8  # of one object, that are looked at
+_OBJECT = msgspec.json.Decoder(msgspec.Raw)
+
 
 class ArrayParser:
     """Feed it bytes as they come; it gives every object of the array once it is complete.
 
-    Only brackets and quotes are looked at, each byte once: what an object holds is for the decoder to judge. An object
+    Most chunks hold whole objects: those are cut out at the seams, and a cut is right if it gives JSON. In all others
+    only brackets and quotes are looked at, each byte once: what an object holds is for the decoder to judge. An object
     outside of an array counts as well, since an error may come alone.
     """
 
@@ -29,6 +38,29 @@ class ArrayParser:
         self._escaped = False
 
     def feed(self, chunk: bytes) -> list[WireEvent]:
+        is_within = self._depth or self._in_string or self._escaped
+        start = chunk.find(b"{")
+        if is_within or start < 0 or len(chunk) > self._limit or chunk[:start].strip(_BETWEEN):
+            return self._read(chunk)
+        return self._objects(chunk, start)
+
+    def _objects(self, chunk: bytes, start: int) -> list[WireEvent]:
+        """A chunk in which an object begins at `start`."""
+        events: list[WireEvent] = []
+        seams = 0
+        for seam in _SEAM.finditer(chunk, start):
+            found = chunk[start : seam.start() + 1]
+            if _is_whole(found):
+                events.append(WireEvent(found.decode("utf-8", "replace")))
+                start, seams = seam.end() - 1, 0
+            elif (seams := seams + 1) > _SEAMS_WITHIN:
+                return events + self._read(chunk[start:])
+        last = chunk[start:].rstrip(_BETWEEN)
+        if _is_whole(last):
+            return [*events, WireEvent(last.decode("utf-8", "replace"))]
+        return events + self._read(chunk[start:])
+
+    def _read(self, chunk: bytes) -> list[WireEvent]:
         events: list[WireEvent] = []
         start = 0  # where the part of this chunk begins that belongs to the open object
         position = 0
@@ -78,6 +110,14 @@ class ArrayParser:
         return WireEvent(data)
 
 
+def _is_whole(piece: bytes) -> bool:
+    try:
+        _OBJECT.decode(piece)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
 class ArrayWriter:
     """The same, written: `open`, an element for every event, `close`."""
 
@@ -94,6 +134,9 @@ class ArrayWriter:
         lead = b"" if self._first else b",\r\n"
         self._first = False
         return lead + event.data.encode("utf-8", "surrogatepass")
+
+    def events(self, events: Iterable[WireEvent]) -> bytes:
+        return b"".join([self.event(event) for event in events])
 
     def close(self) -> bytes:
         return b"]"

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from typing_extensions import override
 
 from monoize import wirejson
 from monoize.clock import IdSource
-from monoize.protocol import StreamDecoder
+from monoize.protocols._plain_text import PlainTextDecoder, grown_counts
 from monoize.protocols.gemini.candidate_decode import CandidateReader, PartNumbers
 from monoize.protocols.gemini.error import decode_error
 from monoize.protocols.gemini.finish import blocked
-from monoize.protocols.gemini.response_decode import RESPONSE_FIELDS, seconds, text_of
+from monoize.protocols.gemini.response_decode import (
+    CANDIDATE_FIELDS,
+    RESPONSE_FIELDS,
+    seconds,
+    text_of,
+)
 from monoize.protocols.gemini.spelling import DIALECT, found, listed, split
 from monoize.protocols.gemini.usage import decode_usage, service_tier
 from monoize.urp import (
@@ -25,17 +30,19 @@ from monoize.urp import (
     UrpStreamEvent,
     WireEvent,
 )
+from monoize.urp.mould import Path
 
 __all__ = ["GeminiStreamDecoder"]
 
 
-class GeminiStreamDecoder(StreamDecoder):
+class GeminiStreamDecoder(PlainTextDecoder):
     """Every chunk is a whole response object that holds only what is new.
 
     A finishReason may stand on any chunk, some models write it on all of them: only the end of the connection is the end.
     """
 
     def __init__(self, ids: IdSource) -> None:
+        super().__init__()
         self._ids = ids
         self._numbers = PartNumbers()
         self._candidates: dict[int, CandidateReader] = {}
@@ -46,7 +53,7 @@ class GeminiStreamDecoder(StreamDecoder):
         self._extra: dict[str, Any] = {}
 
     @override
-    def decode(self, event: WireEvent) -> Frame:
+    def decode_in_full(self, event: WireEvent) -> Frame:
         if event.data.strip() == "[DONE]":
             # Some gateways write OpenAI's end marker; Google's clients would choke on it (T10).
             return Frame(())
@@ -61,7 +68,7 @@ class GeminiStreamDecoder(StreamDecoder):
         return Frame(tuple(said for chunk in chunks for said in self._chunk(chunk)), event)
 
     @override
-    def finish(self) -> Frame:
+    def finish_in_full(self) -> Frame:
         if self._over:
             return Frame(())
         self._over = True
@@ -73,6 +80,23 @@ class GeminiStreamDecoder(StreamDecoder):
             return Frame((Error(message=message, code="stream_truncated"),))
         closing = [event for reader in self._candidates.values() for event in reader.close()]
         return Frame((*closing, self._done()))
+
+    @override
+    def places(self, payload: Any, earlier: Any) -> tuple[Path, Sequence[Path]] | None:
+        match payload:
+            case {"candidates": [{"content": {"parts": [{"text": str()}]}, **beside}]}:
+                if not beside.keys() <= CANDIDATE_FIELDS:  # it is collected over the chunks
+                    return None
+            case _:
+                return None
+        now, before = found(payload, "usageMetadata"), found(earlier, "usageMetadata")
+        counts = tuple(grown_counts(("usageMetadata",), now, before))
+        return ("candidates", 0, "content", "parts", 0, "text"), counts
+
+    @override
+    def heard(self, payload: Any, name: str | None) -> None:
+        for _ in self._chunk(payload):
+            pass
 
     def _chunk(self, chunk: Mapping[str, Any]) -> Iterator[UrpStreamEvent]:
         if chunk.get("error") is not None and "candidates" not in chunk:

@@ -8,8 +8,9 @@ from typing import Any, assert_never
 from typing_extensions import override
 
 from monoize import wirejson
-from monoize.protocol import Reply, StreamEncoder
+from monoize.protocol import Reply
 from monoize.protocols import _extras
+from monoize.protocols._plain_text import PlainTextEncoder
 from monoize.protocols.gemini.error import stream_error
 from monoize.protocols.gemini.finish import write_finish
 from monoize.protocols.gemini.grounding import write_grounding, write_logprobs
@@ -55,7 +56,7 @@ class _Growing:
         return fold(self.events).choices[0].messages[0].parts[0]
 
 
-class GeminiStreamEncoder(StreamEncoder):
+class GeminiStreamEncoder(PlainTextEncoder):
     def __init__(self, reply: Reply, model_paths: tuple[tuple[str, ...], ...] = ()) -> None:
         super().__init__(reply, model_paths)
         self._start = ResponseStart(id="", model="")
@@ -64,14 +65,19 @@ class GeminiStreamEncoder(StreamEncoder):
         self._refused: set[int] = set()
 
     @override
-    def frame(self, frame: Frame) -> list[WireEvent]:
+    def frame_in_full(self, frame: Frame) -> list[WireEvent]:
         if self.reply.replays and frame.wire is None:
             # The end of a replayed stream is on its last chunk already; only a missing end has to be told.
             frame = Frame(tuple(event for event in frame.events if isinstance(event, Error)))
-        return super().frame(frame)
+        return super().frame_in_full(frame)
+
+    @override
+    def wrote(self, delta: Delta, events: int) -> None:
+        self._parts[delta.part_index].events.append(delta)
 
     @override
     def event(self, event: UrpStreamEvent) -> Iterator[WireEvent]:
+        self.catch_up()
         match event:
             case ResponseStart():
                 self._start = event if event.id else replace(event, id=self.reply.ids.new("resp_"))

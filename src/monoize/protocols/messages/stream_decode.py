@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,8 @@ from typing_extensions import override
 
 from monoize import wirejson
 from monoize.clock import IdSource
-from monoize.protocol import Json, StreamDecoder
+from monoize.protocol import Json
+from monoize.protocols._plain_text import PlainTextDecoder
 from monoize.protocols.messages.blocks import part_of, provider_item
 from monoize.protocols.messages.citations import citation_of
 from monoize.protocols.messages.dialect import DIALECT
@@ -46,6 +47,7 @@ from monoize.urp import (
     replace,
 )
 from monoize.urp.extra_body import rest
+from monoize.urp.mould import Path
 
 __all__ = ["MessagesStreamDecoder"]
 
@@ -67,8 +69,9 @@ class _Open(msgspec.Struct):
     signature: list[str]
 
 
-class MessagesStreamDecoder(StreamDecoder):
+class MessagesStreamDecoder(PlainTextDecoder):
     def __init__(self, ids: IdSource) -> None:
+        super().__init__()
         self._ids = ids
         self._started = False
         self._ended = False
@@ -80,7 +83,7 @@ class MessagesStreamDecoder(StreamDecoder):
         self._extra: Json = {}
 
     @override
-    def decode(self, event: WireEvent) -> Frame:
+    def decode_in_full(self, event: WireEvent) -> Frame:
         if self._ended or event.data.strip() in _NOTHING_SAID:
             return Frame((), event)
         try:
@@ -94,7 +97,7 @@ class MessagesStreamDecoder(StreamDecoder):
         return Frame(tuple(self._read(kind, wire)), event)
 
     @override
-    def finish(self) -> Frame:
+    def finish_in_full(self) -> Frame:
         if self._ended:
             return Frame(())
         if self._stop.get("stop_reason") is not None:  # only the closing word is missing
@@ -102,6 +105,11 @@ class MessagesStreamDecoder(StreamDecoder):
         self._ended = True
         problem = "the provider's stream ended before its answer was complete"
         return Frame((Error(message=problem, code="stream_truncated", type="api_error"),))
+
+    @override
+    def places(self, payload: Any, earlier: Any) -> tuple[Path, Sequence[Path]] | None:
+        delta = _object(payload, "delta")
+        return ("delta", "thinking" if delta.get("type") == "thinking_delta" else "text"), ()
 
     def _read(self, kind: Any, wire: Json) -> list[UrpStreamEvent]:
         index = wire["index"] if isinstance(wire.get("index"), int) else None

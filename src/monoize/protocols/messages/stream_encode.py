@@ -9,9 +9,10 @@ import msgspec
 from typing_extensions import override
 
 from monoize import wirejson
-from monoize.protocol import Json, Reply, StreamEncoder
+from monoize.protocol import Json, Reply
 from monoize.protocols import _extras
 from monoize.protocols._custom_tools import as_function_arguments
+from monoize.protocols._plain_text import PlainTextEncoder
 from monoize.protocols._serial import OneAtATime
 from monoize.protocols.messages.calls import input_of
 from monoize.protocols.messages.dialect import DIALECT, MODEL_PATHS
@@ -76,7 +77,7 @@ class _Writing(msgspec.Struct):
     early: list[Json] = []  # citations before the first word: a block for them alone would be empty
 
 
-class MessagesStreamEncoder(StreamEncoder):
+class MessagesStreamEncoder(PlainTextEncoder):
     def __init__(self, reply: Reply) -> None:
         super().__init__(reply, MODEL_PATHS)
         self._serial = OneAtATime()
@@ -98,7 +99,14 @@ class MessagesStreamEncoder(StreamEncoder):
         return super().replay(frame)
 
     @override
+    def wrote(self, delta: Delta, events: int) -> None:
+        if self._now is not None:
+            for _ in self._add(self._now, delta.delta):
+                pass
+
+    @override
     def event(self, event: UrpStreamEvent) -> Iterable[WireEvent]:
+        self.catch_up()
         if isinstance(event, PartStart) and event.choice != 0:
             self._hidden.add(event.part_index)
             self.reply.losses.drop(f"choices[{event.choice}]")

@@ -78,6 +78,11 @@ class Composer:
                 self.start(event)
         self._output.skip()
 
+    def skip(self, events: int) -> None:
+        """So many events went out that were written elsewhere."""
+        for _ in range(events):
+            self._output.skip()
+
     def part_start(self, event: PartStart) -> None:
         self._begin()
         if event.choice != 0:  # a Responses reply is one answer

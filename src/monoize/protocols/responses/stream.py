@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
 from typing_extensions import override
 
 from monoize import wirejson
 from monoize.clock import IdSource
-from monoize.protocol import Reply, StreamDecoder, StreamEncoder
+from monoize.protocol import Reply
+from monoize.protocols._plain_text import (
+    Cast,
+    PlainDelta,
+    PlainTextDecoder,
+    PlainTextEncoder,
+)
 from monoize.protocols.responses.composer import Composer
 from monoize.protocols.responses.error import stream_error
 from monoize.protocols.responses.reading import ItemReader
@@ -31,22 +37,26 @@ from monoize.urp import (
     WireEvent,
 )
 from monoize.urp.extra_body import rest
+from monoize.urp.mould import Path
 
 __all__ = ["MODEL_PATHS", "ResponsesDecoder", "ResponsesEncoder"]
 
 MODEL_PATHS = (("model",), ("response", "model"))
+_PADDINGS = ("sequence_number", "obfuscation")  # of another value in every event
+_NUMBER = '"sequence_number":'
 _BEGINNINGS = ("response.created", "response.queued", "response.in_progress")
 _TERMINAL = ("response.completed", "response.incomplete", "response.done", "response.cancelled")
 
 
-class ResponsesDecoder(StreamDecoder):
+class ResponsesDecoder(PlainTextDecoder):
     def __init__(self, ids: IdSource) -> None:
+        super().__init__()
         self._items = ItemReader(ids)
         self._started = False
         self._ended = False
 
     @override
-    def decode(self, event: WireEvent) -> Frame:
+    def decode_in_full(self, event: WireEvent) -> Frame:
         if self._ended or event.data.strip() in ("", "[DONE]"):
             return Frame((), event)
         payload = _object(event.data)
@@ -55,12 +65,22 @@ class ResponsesDecoder(StreamDecoder):
         return Frame(tuple(self._events(payload, event.name)), event)
 
     @override
-    def finish(self) -> Frame:
+    def finish_in_full(self) -> Frame:
         if self._ended:
             return Frame(())
         self._ended = True
         message = "the provider's stream ended before response.completed"
         return Frame((Error(message=message, code="stream_truncated"),))
+
+    @override
+    def places(self, payload: Any, earlier: Any) -> tuple[Path, Sequence[Path]] | None:
+        if not str(payload.get("type")).endswith(".delta"):
+            return None  # an end that says what was left out
+        return ("delta",), [(key,) for key in _PADDINGS if isinstance(payload.get(key), int | str)]
+
+    @override
+    def heard(self, payload: Any, name: str | None) -> None:
+        self._events(payload, name)
 
     def _events(self, payload: Mapping[str, Any], name: str | None) -> Iterable[UrpStreamEvent]:
         kind = payload.get("type")
@@ -132,18 +152,24 @@ def _native(kind: str, body: Any) -> ProviderEvent:
     return ProviderEvent(origin_protocol=DIALECT, event_type=kind, body=body)
 
 
-class ResponsesEncoder(StreamEncoder):
+class ResponsesEncoder(PlainTextEncoder):
     def __init__(self, reply: Reply) -> None:
         super().__init__(reply, MODEL_PATHS)
         self._composer = Composer(reply)
         declared = called_tools(reply.request.tools or ())
         self._declared = declared if any(tool.namespace for tool in declared.values()) else {}
+        self._number = 0  # of the last event that was written the short way
+        self._around_number = ("", "")
 
     @override
     def replay(self, frame: Frame) -> list[WireEvent]:
         self._composer.follow(frame.events)
-        events = super().replay(frame)
-        return [self._with_namespaces(event) for event in events] if self._declared else events
+        return [] if frame.wire is None else [self.replayed(frame.wire)]
+
+    @override
+    def replayed(self, wire: WireEvent) -> WireEvent:
+        named = super().replayed(wire)
+        return self._with_namespaces(named) if self._declared else named
 
     def _with_namespaces(self, event: WireEvent) -> WireEvent:
         """The provider's own event, with the namespace of the tool that it calls."""
@@ -160,7 +186,33 @@ class ResponsesEncoder(StreamEncoder):
         return WireEvent(wirejson.dumps(changed).decode(), event.name)
 
     @override
+    def passed(self, events: int) -> None:
+        self._composer.skip(events)
+
+    @override
+    def wrote(self, delta: Delta, events: int) -> None:
+        self._composer.delta(delta)
+        self._composer.drain()
+        self._composer.skip(events - 1)
+
+    @override
+    def cast(self, wire: WireEvent, plain: PlainDelta) -> Cast | None:
+        cast = super().cast(wire, plain)
+        if cast is not None:
+            head, mark, tail = cast.before.partition(_NUMBER)
+            number, comma, place = tail.partition(",")
+            self._number, self._around_number = int(number), (head + mark, comma + place)
+        return cast
+
+    @override
+    def before(self, cast: Cast) -> str:
+        self._number += 1
+        head, tail = self._around_number
+        return f"{head}{self._number}{tail}"
+
+    @override
     def event(self, event: UrpStreamEvent) -> list[WireEvent]:
+        self.catch_up()
         composer = self._composer
         match event:
             case ResponseStart():

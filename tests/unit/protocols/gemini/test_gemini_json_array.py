@@ -6,6 +6,8 @@ import json
 import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from monoize.protocols.gemini import PROTOCOL
 from monoize.protocols.gemini.json_array import ArrayParser, ArrayWriter
@@ -94,3 +96,35 @@ def test_an_array_has_no_comments():
     writer = ArrayWriter()
     data = writer.open() + writer.keep_alive + writer.comment("hello") + writer.close()
     assert json.loads(data) == []
+
+
+pieces = st.sampled_from(
+    [
+        *(b"{", b"}", b"[", b"]", b'"', b"\\", b",", b"},{", b"},\r\n{", b"\xff", b"a", b" "),
+        *(b'{"a":1}', b'{"a":[{"b":"}"},{"c":"},{"}]}', b',\r\n{"text":"\xc3\xa9"}', b'{"a":nul}'),
+    ]
+)
+
+
+@pytest.mark.spec("T12")
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(st.lists(pieces, max_size=20).map(b"".join), st.integers(0, 60))
+def test_any_bytes_are_cut_as_one_by_one(body, cut):
+    def events(chunks):
+        parser = ArrayParser()
+        return [event for chunk in chunks for event in parser.feed(chunk)]
+
+    singly = events(bytes([byte]) for byte in body)
+    assert events([body]) == singly
+    assert events([body[:cut], body[cut:]]) == singly
+
+
+def test_an_object_of_many_objects_is_one():
+    element = {"parts": [{"text": str(n)} for n in range(100)]}
+    assert parse([json.dumps([element, element]).encode()]) == [element, element]
+
+
+def test_several_elements_are_written_as_one_by_one():
+    events = [WireEvent("{}"), WireEvent('{"a":1}')]
+    one_by_one = ArrayWriter()
+    assert ArrayWriter().events(events) == b"".join(map(one_by_one.event, events))
