@@ -27,6 +27,7 @@ _NAMES = {
     bool: "a boolean",
     int: "an integer",
 }
+_NUMBERS = (int, float)
 
 
 def refuse(path: str, problem: str) -> NoReturn:
@@ -64,7 +65,7 @@ def text(wire: Mapping[str, Any], key: str, path: str = "") -> str | None:
 def number(wire: Mapping[str, Any], key: str, path: str = "") -> float | None:
     """An int stays an int: `1` and `1.0` are written differently."""
     value = wire.get(key)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+    if value is not None and (isinstance(value, bool) or not isinstance(value, _NUMBERS)):
         refuse(joined(path, key), f"must be a number, not {shown(value)}")
     return value
 
@@ -110,4 +111,4 @@ def joined(path: str, key: str) -> str:
 def shown(value: Any) -> str:
     if value is None:
         return "null"
-    return _NAMES.get(type(value), "a number")
+    return next((name for kind, name in _NAMES.items() if isinstance(value, kind)), "a number")

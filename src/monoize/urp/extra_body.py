@@ -11,9 +11,11 @@ __all__ = ["flattened", "rest"]
 
 
 def rest(wire: Mapping[str, Any], named: Container[str]) -> Mapping[str, Any]:
-    """The fields of a wire object that became no named field."""
-    extra = {key: value for key, value in wire.items() if key not in named}
-    return extra or EMPTY
+    """The fields of a wire object that became no named field: of most objects there are none."""
+    for key in wire:
+        if key not in named:
+            return {key: value for key, value in wire.items() if key not in named}
+    return EMPTY
 
 
 def flattened(named: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,5 +74,7 @@ def spoken(value: Any) -> str:
 
 def present(wire: Mapping[str, Any], named: frozenset[str]) -> Mapping[str, Any]:
     """The unknown fields of a reply's object. A null in a reply says nothing, so it is not kept."""
-    extra = {key: value for key, value in wire.items() if key not in named and value is not None}
-    return extra or EMPTY
+    for key, value in wire.items():
+        if value is not None and key not in named:
+            return {k: v for k, v in wire.items() if v is not None and k not in named}
+    return EMPTY

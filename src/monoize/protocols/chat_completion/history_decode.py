@@ -11,6 +11,7 @@ from monoize.protocols._reading import items, object_at, refuse, text
 from monoize.protocols._waiting import Waiting
 from monoize.protocols.chat_completion.content import citation, native_item, part_from
 from monoize.protocols.chat_completion.fields import LEGACY_CALL, source, spoken
+from monoize.protocols.chat_completion.plain import plain_message
 from monoize.protocols.chat_completion.thoughts import (
     PLAIN_KEYS,
     Thoughts,
@@ -49,7 +50,12 @@ _MADE_UP = "call_msg"  # ids of calls that a caller sent without one, by their p
 
 def decode_history(messages: Sequence[Any]) -> tuple[Message, ...]:
     pairs = _Pairs()
-    return tuple(_message(value, index, pairs) for index, value in enumerate(messages))
+    return tuple(
+        [
+            plain_message(value) or _message(value, index, pairs)
+            for index, value in enumerate(messages)
+        ]
+    )
 
 
 class _Pairs:

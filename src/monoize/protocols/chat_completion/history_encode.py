@@ -9,6 +9,7 @@ from monoize.protocol import Json
 from monoize.protocols import _extras
 from monoize.protocols._envelopes import envelopes, turns
 from monoize.protocols._ids import shortened
+from monoize.protocols._plain import plain_talk
 from monoize.protocols.chat_completion.assistant_encode import AssistantTurn
 from monoize.protocols.chat_completion.content import content_value, media_part
 from monoize.protocols.chat_completion.fields import DIALECT, LEGACY_CALL, own_wire
@@ -38,6 +39,12 @@ _CALL_ID_LIMIT = 40  # letters of a tool-call id that OpenAI's chat accepts (T26
 
 
 def encode_history(request: UrpRequest, losses: Losses) -> list[Json]:
+    words = None if request.origin == DIALECT else plain_talk(request.messages, DIALECT)
+    if words is not None:
+        return [
+            {"role": _role_name(message), "content": said}
+            for message, said in zip(request.messages, words, strict=True)
+        ]
     history = _History(request, losses)
     position = 0
     for envelope in envelopes(request.messages, DIALECT):
@@ -100,7 +107,6 @@ class _History:
     def _plain(self, message: Message, index: int) -> None:
         """A message of the user or of the system."""
         path = f"messages[{index}]"
-        role = "system" if self._is_foreign_developer(message) else message.role.value
         content = [
             written
             for n, part in enumerate(message.parts)
@@ -108,14 +114,9 @@ class _History:
         ]
         if message.parts and not content:
             return  # everything was reported as lost
-        out: Json = {"role": role, "content": content_value(content)}
+        out: Json = {"role": _role_name(message), "content": content_value(content)}
         out |= {} if message.name is None else {"name": message.name}
         self._add(self._with_extra(out, message, path))
-
-    def _is_foreign_developer(self, message: Message) -> bool:
-        """A Responses caller's developer message: OpenAI reads `system` alike, other chat providers know only that."""
-        foreign = message.source is not None and message.source.protocol != DIALECT
-        return message.role is Role.DEVELOPER and foreign
 
     def _part(self, part: Part, role: Role, path: str) -> Json | str | None:
         wire = own_wire(part)
@@ -204,3 +205,14 @@ class _History:
         if self._media:
             self._out.append({"role": "user", "content": self._media})
             self._media = []
+
+
+def _role_name(message: Message) -> str:
+    """A Responses caller's developer is `system` here: OpenAI reads both alike, other chat providers know only that."""
+    role = message.role
+    if role is Role.USER:
+        return "user"
+    if role is Role.ASSISTANT:
+        return "assistant"
+    is_foreign = message.source is not None and message.source.protocol != DIALECT
+    return "system" if role is Role.DEVELOPER and is_foreign else role.value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from monoize.protocols._reading import (
@@ -23,7 +23,7 @@ from monoize.protocols.chat_completion.settings import (
     decode_reasoning,
 )
 from monoize.protocols.chat_completion.tools import decode_choice, decode_tools
-from monoize.urp import EMPTY, UrpRequest
+from monoize.urp import EMPTY, ReasoningSettings, Tool, ToolChoice, UrpRequest
 
 __all__ = ["ALIASES", "decode_request"]
 
@@ -33,30 +33,50 @@ ALIASES = {
     "max_output_tokens": ("max_completion_tokens", "max_tokens"),
     "seed": ("seed", "random_seed"),
 }
+_LIMIT, _SEED = ALIASES.values()
 
-_PLAIN = (
-    "model",
-    "messages",
-    "stream",
-    "temperature",
-    "top_p",
-    "top_k",
-    "stop",
-    "n",
-    "frequency_penalty",
-    "presence_penalty",
-    "logprobs",
-    "top_logprobs",
-    "parallel_tool_calls",
-    "user",
-    "metadata",
-    "service_tier",
-    "tools",
-    "functions",
-    "tool_choice",
-    "function_call",
-    *REASONING_KEYS,
+
+def _reasoning(body: Mapping[str, Any], key: str) -> ReasoningSettings | None:
+    del key  # it has several, which are read together
+    return decode_reasoning(body)
+
+
+def _tools(body: Mapping[str, Any], key: str) -> tuple[Tool, ...] | None:
+    del key
+    return decode_tools(body)
+
+
+def _choice(body: Mapping[str, Any], key: str) -> ToolChoice | None:
+    del key
+    return decode_choice(body)
+
+
+# Wire field, URP field, how it is read, in the order in which mistakes are told. Of two wire fields for one
+# URP field the first that is there is read.
+_SETTINGS: tuple[tuple[str, str, Callable[[Mapping[str, Any], str], Any]], ...] = (
+    ("stream", "stream", boolean),
+    ("temperature", "temperature", number),
+    ("top_p", "top_p", number),
+    ("top_k", "top_k", integer),
+    *((key, "max_output_tokens", integer) for key in _LIMIT),
+    ("stop", "stop", text_list),
+    *((key, "seed", integer) for key in _SEED),
+    ("n", "n", integer),
+    ("frequency_penalty", "frequency_penalty", number),
+    ("presence_penalty", "presence_penalty", number),
+    ("logprobs", "logprobs", boolean),
+    ("top_logprobs", "top_logprobs", integer),
+    *((key, "reasoning", _reasoning) for key in REASONING_KEYS),
+    ("tools", "tools", _tools),
+    ("functions", "tools", _tools),
+    ("tool_choice", "tool_choice", _choice),
+    ("function_call", "tool_choice", _choice),
+    ("parallel_tool_calls", "parallel_tool_calls", boolean),
+    ("user", "user", text),
+    ("metadata", "metadata", optional_object),
+    ("service_tier", "service_tier", text),
 )
+_NAMED = frozenset({"model", "messages", *(key for key, _, _ in _SETTINGS)} - {*_LIMIT, *_SEED})
 
 
 def decode_request(
@@ -69,57 +89,44 @@ def decode_request(
         refuse("messages", "is missing")
     optional_object(body, "stream_options")  # the gateway itself acts on it
     messages = decode_history(items(body, "messages"))
-    limit_key, seed_key = (_spelling(body, spellings) for spellings in ALIASES.values())
+    named: dict[str, Any] = {"stream": bool(stream)}
     form = decode_format(body)
-    extra = _extra(body, form is not None, limit_key, seed_key)
-    streams = boolean(body, "stream")
+    if form is not None:
+        named["response_format"] = form
+    said = set()
+    for key, field, read in _SETTINGS:
+        if key in body and body[key] is not None and field not in said:
+            said.add(field)
+            named[field] = read(body, key)
+    extra = _extra(body, form is not None)
     return UrpRequest(
         model=name,
         messages=messages,
-        stream=bool(streams if streams is not None else stream),
-        temperature=number(body, "temperature"),
-        top_p=number(body, "top_p"),
-        top_k=integer(body, "top_k"),
-        max_output_tokens=integer(body, limit_key),
-        stop=text_list(body, "stop"),
-        seed=integer(body, seed_key),
-        n=integer(body, "n"),
-        frequency_penalty=number(body, "frequency_penalty"),
-        presence_penalty=number(body, "presence_penalty"),
-        logprobs=boolean(body, "logprobs"),
-        top_logprobs=integer(body, "top_logprobs"),
-        reasoning=decode_reasoning(body),
-        tools=decode_tools(body),
-        tool_choice=decode_choice(body),
-        parallel_tool_calls=boolean(body, "parallel_tool_calls"),
-        response_format=form,
-        user=text(body, "user"),
-        metadata=optional_object(body, "metadata"),
-        service_tier=text(body, "service_tier"),
         origin=DIALECT,
-        inherited=frozenset(extra) & KNOWN,
+        inherited=KNOWN.intersection(extra),
         extra_body=extra or EMPTY,
         # a message without a source holds something that must not go out as it came in
-        source=source(body) if all(message.source for message in messages) else None,
+        source=None if None in [message.source for message in messages] else source(body),
+        **named,
     )
 
 
-def _spelling(body: Mapping[str, Any], spellings: tuple[str, ...]) -> str:
-    return next((key for key in spellings if body.get(key) is not None), spellings[0])
+def _spelling(body: Mapping[str, Any], usual: str, other: str) -> str:
+    return usual if body.get(other) is None or body.get(usual) is not None else other
 
 
-def _extra(
-    body: Mapping[str, Any], has_known_format: bool, limit_key: str, seed_key: str
-) -> dict[str, Any]:
-    taken = {key for key in _PLAIN if body.get(key) is not None}
-    taken |= {"response_format"} if has_known_format else set()
-    taken |= {limit_key, seed_key}
-    extra = {key: value for key, value in body.items() if key not in taken}
+def _extra(body: Mapping[str, Any], has_known_format: bool) -> dict[str, Any]:
+    spellings = (_spelling(body, *_LIMIT), _spelling(body, *_SEED))
+    extra = {}
+    for key, value in body.items():
+        is_taken = (value is not None and key in _NAMED) or key in spellings
+        if not is_taken and not (has_known_format and key == "response_format"):
+            extra[key] = value
     if body.get("stream") is False:
         extra["stream"] = False  # false and absent differ in a request written anew (T34)
     if isinstance(body.get("stop"), str):
         extra["stop"] = None  # remembered like a spelling: it was no list
-    for key, (_, other) in zip((limit_key, seed_key), ALIASES.values(), strict=True):
+    for key, (_, other) in zip(spellings, (_LIMIT, _SEED), strict=True):
         if key == other or (key in body and body[key] is None):
             extra[key] = None
         elif extra.get(other, "") is None:

@@ -59,6 +59,8 @@ MESSAGE_FIELDS = frozenset(
         *PLAIN_KEYS,
     }
 )
+_PART_FIELDS = MESSAGE_FIELDS - {"role", "content"}
+_NUMBERS = (int, float)
 
 
 def decode_response(body: Mapping[str, Any], ids: IdSource) -> UrpResponse:
@@ -70,11 +72,13 @@ def decode_response(body: Mapping[str, Any], ids: IdSource) -> UrpResponse:
     return UrpResponse(
         id=spoken(body.get("id")) or ids.new("chatcmpl-"),
         model=spoken(body.get("model")),
-        created=int(created) if isinstance(created, int | float) else None,
+        created=int(created) if isinstance(created, _NUMBERS) else None,
         choices=tuple(
-            _choice(choice, n, ids)
-            for n, choice in enumerate(choices if isinstance(choices, list) else ())
-            if isinstance(choice, dict)
+            [
+                _choice(choice, n, ids)
+                for n, choice in enumerate(choices if isinstance(choices, list) else ())
+                if isinstance(choice, dict)
+            ]
         ),
         usage=decode_usage(usage),
         service_tier=spoken(body.get("service_tier")) or None,
@@ -88,13 +92,14 @@ def _choice(wire: Mapping[str, Any], position: int, ids: IdSource) -> Choice:
     message = wire.get("message")
     if not isinstance(message, dict):  # some write a finished reply as one delta
         message = wire["delta"] if isinstance(wire.get("delta"), dict) else {}
-    tokens, other_tokens = token_lists(wire.get("logprobs"))
-    parts, left = _with_logprobs(_parts(message, ids), tokens)
-    if left:
-        other_tokens = {"content": left, **other_tokens}
-    extra = dict(present(wire, CHOICE_FIELDS))
-    if other_tokens:
-        extra["logprobs"] = other_tokens
+    parts, extra = _parts(message, ids), present(wire, CHOICE_FIELDS)
+    if wire.get("logprobs"):
+        tokens, other_tokens = token_lists(wire["logprobs"])
+        parts, left = _with_logprobs(parts, tokens)
+        if left:
+            other_tokens = {"content": left, **other_tokens}
+        if other_tokens:
+            extra = {**extra, "logprobs": other_tokens}
     index = wire.get("index")
     return Choice(
         index=index if isinstance(index, int) else position,
@@ -128,22 +133,30 @@ def _with_logprobs(
     parts: tuple[Part, ...], tokens: list[Any]
 ) -> tuple[tuple[Part, ...], list[Any]]:
     """The tokens on the text they belong to; what is left when there is no text."""
-    for n, part in enumerate(parts):
-        if tokens and isinstance(part, Text):
+    for n, part in enumerate(parts if tokens else ()):
+        if isinstance(part, Text):
             text = msgspec.structs.replace(part, logprobs=tuple(tokens))
             return (*parts[:n], text, *parts[n + 1 :]), []
     return parts, tokens
 
 
 def _parts(message: Mapping[str, Any], ids: IdSource) -> tuple[Part, ...]:
+    content = content_parts(message.get("content"))
+    if not _says_more(message):
+        return tuple(content)
     thoughts = read_thoughts(message, carriers=False)
-    parts: list[Part] = [*thoughts.parts, *_cited(content_parts(message.get("content")), message)]
+    parts: list[Part] = [*thoughts.parts, *_cited(content, message)]
     refusal = spoken(message.get("refusal"))
     parts += [Refusal(content=refusal)] if refusal else []
     audio = audio_part(message.get("audio"), "audio/wav")
     parts += [audio] if audio else []
     parts += image_parts(message.get("images"))
     return (*parts, *_calls(message, ids))
+
+
+def _says_more(message: Mapping[str, Any]) -> bool:
+    """Whether a message may hold parts beside its content; most providers write the empty fields too."""
+    return bool([key for key, value in message.items() if value and key in _PART_FIELDS])
 
 
 def content_parts(content: Any) -> list[Part]:

@@ -7,10 +7,11 @@ from typing import Any, assert_never
 
 from monoize.protocol import Json, Reply
 from monoize.protocols import _extras
+from monoize.protocols._plain import plain_reply
 from monoize.protocols.chat_completion.fields import DIALECT, own_wire
 from monoize.protocols.chat_completion.reply_parts import ChoiceWriter, Piece
 from monoize.protocols.chat_completion.usage import encode_finish, encode_usage
-from monoize.urp import Choice, Delta, PartDone, PartStart, UrpResponse, unfold
+from monoize.urp import Choice, Delta, Finish, PartDone, PartStart, UrpResponse, unfold
 from monoize.urp.extra_body import flattened
 
 __all__ = ["encode_response", "logprobs_object"]
@@ -39,6 +40,9 @@ def encode_response(response: UrpResponse, reply: Reply) -> Json:
 
 
 def _choices(response: UrpResponse, reply: Reply, *, same: bool) -> list[Json]:
+    words = plain_reply(response, DIALECT)
+    if words is not None:
+        return [_plain_choice(words, response.choices[0].finish)]
     anew = [choice for choice in response.choices if own_wire(choice) is None]
     sums = {choice.index: _Sum(reply, choice, same=same) for choice in anew}
     _feed(response, sums)
@@ -46,6 +50,15 @@ def _choices(response: UrpResponse, reply: Reply, *, same: bool) -> list[Json]:
         own_wire(choice) if own_wire(choice) is not None else sums[choice.index].written()
         for choice in response.choices
     ]
+
+
+def _plain_choice(words: str, finish: Finish | None) -> Json:
+    return {
+        "index": 0,
+        "message": {"role": "assistant", "content": words, "refusal": None},
+        "logprobs": None,
+        "finish_reason": encode_finish(finish, calls=False, legacy=False),
+    }
 
 
 def _feed(response: UrpResponse, sums: Mapping[int, _Sum]) -> None:

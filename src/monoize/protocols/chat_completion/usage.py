@@ -16,6 +16,7 @@ _PROMPT, _COMPLETION = "prompt_tokens_details", "completion_tokens_details"
 _NAMED = frozenset({"prompt_tokens", "completion_tokens", "total_tokens", _PROMPT, _COMPLETION})
 _PROMPT_NAMED = frozenset({"cached_tokens", "cache_write_tokens", "audio_tokens", "image_tokens"})
 _COMPLETION_NAMED = frozenset({"reasoning_tokens", "audio_tokens", "image_tokens"})
+_NUMBERS = (int, float)
 _CACHED = (
     "prompt_cache_hit_tokens",
     "cached_tokens",
@@ -51,38 +52,45 @@ def decode_usage(wire: Any) -> Usage | None:
         _count(wire, "prompt_tokens") or 0,
         _count(wire, "completion_tokens") or 0,
     )
-    thought = _first(completion, "reasoning_tokens") or _count(wire, "reasoning_tokens")
+    inside, beside = _count(completion, "reasoning_tokens"), _count(wire, "reasoning_tokens")
+    thought = inside or beside
     total = _count(wire, "total_tokens")
     if thought and total == input_tokens + output + thought:
         output += thought  # xAI counts thoughts beside the output
-    cached = _known(_count(prompt, "cached_tokens"), _first(wire, *_CACHED))
-    written = _known(
-        _count(prompt, "cache_write_tokens"), _count(wire, "cache_creation_input_tokens")
-    )
+    cached = _count(prompt, "cached_tokens")
+    if cached is None:
+        cached = _first(wire, *_CACHED)
+    written = _count(prompt, "cache_write_tokens")
+    if written is None:
+        written = _count(wire, "cache_creation_input_tokens")
     if written and written + (cached or 0) > input_tokens:
         written = max(0, input_tokens - (cached or 0))  # OpenRouter counts such tokens twice (T36)
-    unnamed = {
-        _PROMPT: present(prompt, _PROMPT_NAMED),
-        _COMPLETION: present(completion, _COMPLETION_NAMED),
-    }
     return Usage(
         input_tokens=input_tokens,
         output_tokens=output,
         cached_read=cached,
         cache_write=written,
         cache_write_1h=_count(_object(wire, "cache_creation"), "ephemeral_1h_input_tokens"),
-        reasoning=_known(_count(completion, "reasoning_tokens"), _count(wire, "reasoning_tokens")),
+        reasoning=beside if inside is None else inside,
         audio_input=_count(prompt, "audio_tokens"),
         audio_output=_count(completion, "audio_tokens"),
         image_input=_count(prompt, "image_tokens"),
         image_output=_count(completion, "image_tokens"),
         total=None if total in (None, input_tokens + output) else total,
-        extra_body={
-            **present(wire, _NAMED),
-            **{key: left for key, left in unnamed.items() if left},
-        },
+        extra_body=_unnamed(wire, prompt, completion),
         source=source(wire),
     )
+
+
+def _unnamed(
+    wire: Mapping[str, Any], prompt: Mapping[str, Any], completion: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    extra = present(wire, _NAMED)
+    asked, answered = present(prompt, _PROMPT_NAMED), present(completion, _COMPLETION_NAMED)
+    if not asked and not answered:
+        return extra
+    inner = {_PROMPT: asked, _COMPLETION: answered}
+    return {**extra, **{key: left for key, left in inner.items() if left}}
 
 
 def _object(wire: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -92,15 +100,13 @@ def _object(wire: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def _count(wire: Mapping[str, Any], key: str) -> int | None:
     value = wire.get(key)
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if value is None or type(value) is int:
+        return value
+    return int(value) if isinstance(value, _NUMBERS) and not isinstance(value, bool) else None
 
 
 def _first(wire: Mapping[str, Any], *keys: str) -> int | None:
     return next((found for key in keys if (found := _count(wire, key)) is not None), None)
-
-
-def _known(first: int | None, second: int | None) -> int | None:
-    return second if first is None else first
 
 
 def encode_usage(usage: Usage, *, same: bool) -> Json:

@@ -8,6 +8,7 @@ from typing import Any
 
 from monoize.protocols import _extras
 from monoize.protocols._envelopes import answerable, answered, envelopes, turns
+from monoize.protocols._plain import plain_talk
 from monoize.protocols.gemini.media import write_media
 from monoize.protocols.gemini.models import (
     SIGNATURE_PLACEHOLDER,
@@ -37,7 +38,7 @@ from monoize.urp import (
 )
 from monoize.urp.extra_body import flattened
 
-__all__ = ["ContentWriter"]
+__all__ = ["encode_contents"]
 
 # Google refuses a content without parts and a part without text: the least that it takes (D7).
 _BLANK: dict[str, Any] = {"text": " "}
@@ -45,7 +46,36 @@ _LAST = sys.maxsize
 _GUIDING = (Role.SYSTEM, Role.DEVELOPER)
 
 
-class ContentWriter:
+def encode_contents(request: UrpRequest, losses: Losses) -> tuple[dict[str, Any] | None, list[Any]]:
+    """The system instruction, if there is one, and the contents."""
+    if request.origin != DIALECT:
+        words = plain_talk(request.messages, DIALECT)
+        plain = None if words is None else _plain_contents(request.messages, words)
+        if plain is not None:
+            return plain
+    writer = _ContentWriter(request, losses)
+    return writer.system_instruction(), writer.contents()
+
+
+def _plain_contents(
+    messages: Sequence[Message], words: list[str]
+) -> tuple[dict[str, Any] | None, list[Any]] | None:
+    """Words that stand where Google wants them: instructions first, and after them the user."""
+    leading = _leading(messages)
+    if leading == len(messages) or messages[leading].role is Role.ASSISTANT:
+        return None
+    contents: list[Any] = []
+    for message, said in zip(messages[leading:], words[leading:], strict=True):
+        if message.role in _GUIDING:
+            return None
+        speaker = "model" if message.role is Role.ASSISTANT else "user"
+        contents.append({"role": speaker, "parts": [{"text": said}]})
+    if not leading:
+        return None, contents
+    return {"parts": [{"text": said} for said in words[:leading]]}, contents
+
+
+class _ContentWriter:
     """Writes the messages of one request."""
 
     def __init__(self, request: UrpRequest, losses: Losses) -> None:
@@ -214,7 +244,10 @@ class ContentWriter:
 
 
 def _leading(messages: Sequence[Message]) -> int:
-    return next((n for n, m in enumerate(messages) if m.role not in _GUIDING), len(messages))
+    for number, message in enumerate(messages):
+        if message.role not in _GUIDING:
+            return number
+    return len(messages)
 
 
 def _end_of_answer(parts: Sequence[Part], start: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Literal
 from urllib.parse import quote
 
@@ -59,16 +60,19 @@ _THINKING: tuple[tuple[str, Thinking], ...] = (
 )
 
 
+@lru_cache(maxsize=256)
 def thinking_of(model: str) -> Thinking:
     name = _short(model)
     return next(row for glob, row in _THINKING if fnmatchcase(name, glob))
 
 
+@lru_cache(maxsize=256)
 def wants_signatures(model: str) -> bool:
     """Whether the model refuses a history whose function calls carry no thought signature."""
     return any(fnmatchcase(_short(model), glob) for glob in _SIGNED)
 
 
+@lru_cache(maxsize=256)
 def takes_media_in_results(model: str) -> bool:
     return not any(fnmatchcase(_short(model), glob) for glob in _MEDIA_BESIDE_RESULTS)
 
@@ -78,6 +82,7 @@ def resource_name(model: str) -> str:
     return model if model.startswith(_COLLECTIONS) else f"models/{model}"
 
 
+@lru_cache(maxsize=256)
 def method_path(model: str, method: str) -> str:
     name = resource_name(model)
     if not {".", ".."}.isdisjoint(

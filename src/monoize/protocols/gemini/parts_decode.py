@@ -27,6 +27,8 @@ _NATIVE = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
 def decode_part(wire: Mapping[str, Any], path: str, new_id: Callable[[str], str]) -> Part:
     """One part; `new_id` gives an id to a call of that name that has none."""
     source = Source(DIALECT, wire)
+    if len(wire) == 1 and type(words := wire.get("text")) is str:  # what nearly every part is
+        return Text(content=words, source=source)
     native = _native_kind(wire)
     if native is not None:
         return ProviderItem(origin_protocol=DIALECT, item_type=native, body=wire, source=source)

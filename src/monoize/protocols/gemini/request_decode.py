@@ -7,6 +7,7 @@ from typing import Any
 
 from monoize.protocols import _reading
 from monoize.protocols.gemini.contents_decode import ContentReader
+from monoize.protocols.gemini.plain import plain_content
 from monoize.protocols.gemini.settings import decode_config
 from monoize.protocols.gemini.spelling import DIALECT, REQUEST_FIELDS, found, listed, split
 from monoize.protocols.gemini.tools import decode_choice, decode_tools
@@ -40,10 +41,7 @@ def decode_request(
     if not name:
         _reading.refuse("model", "is required")
     reader = ContentReader()
-    messages = (
-        *_system(fields.get("systemInstruction"), reader),
-        *_messages(fields.get("contents"), reader),
-    )
+    messages = _messages(fields, reader)
     named, more_config = decode_config(fields.get("generationConfig"), "generationConfig")
     choice, more_tool_config = decode_choice(fields.get("toolConfig"))
     if isinstance(
@@ -51,11 +49,10 @@ def decode_request(
     ):  # the number of a word: only Google can look it up
         rest = {**rest, "serviceTier": fields.pop("serviceTier")}
     tier = _reading.text(fields, "serviceTier")
-    extra = {
-        **rest,
-        **({"generationConfig": more_config} if more_config else {}),
-        **({"toolConfig": more_tool_config} if more_tool_config else {}),
-    }
+    if more_config:
+        rest = {**rest, "generationConfig": more_config}
+    if more_tool_config:
+        rest = {**rest, "toolConfig": more_tool_config}
     # Carriers of other providers' seals must not reach Google, and it takes no bare string for contents.
     replayable = not reader.carried and not isinstance(fields.get("contents"), str)
     return UrpRequest(
@@ -66,26 +63,27 @@ def decode_request(
         tool_choice=choice,
         service_tier=_TIERS.get(tier.lower(), tier.lower()) if tier else None,
         origin=DIALECT,
-        inherited=frozenset(extra) & REQUEST_FIELDS,
-        extra_body=extra,
+        inherited=REQUEST_FIELDS.intersection(rest),
+        extra_body=rest,
         source=Source(DIALECT, body) if replayable else None,
         **named,
     )
 
 
-def _system(value: Any, reader: ContentReader) -> tuple[Message, ...]:
-    if value is None:
-        return ()
-    message = reader.system(value)
-    return (message,) if message.parts else ()
-
-
-def _messages(value: Any, reader: ContentReader) -> tuple[Message, ...]:
-    return tuple(
-        message
-        for number, content in enumerate(listed(value))
-        for message in reader.content(content, number)
-    )
+def _messages(fields: Mapping[str, Any], reader: ContentReader) -> tuple[Message, ...]:
+    messages: list[Message] = []
+    instruction = fields.get("systemInstruction")
+    if instruction is not None:
+        system = reader.system(instruction)
+        if system.parts:
+            messages.append(system)
+    for number, content in enumerate(listed(fields.get("contents"))):
+        plain = plain_content(content)
+        if plain is not None:
+            messages.append(plain)
+        else:
+            messages += reader.content(content, number)
+    return tuple(messages)
 
 
 def refuse_untranslatable(request: UrpRequest) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from monoize.protocols import _extras
-from monoize.protocols.gemini.contents_encode import ContentWriter
+from monoize.protocols.gemini.contents_encode import encode_contents
 from monoize.protocols.gemini.models import method_path, resource_name
 from monoize.protocols.gemini.settings import write_config
 from monoize.protocols.gemini.spelling import DIALECT
@@ -47,12 +47,11 @@ def _anew(request: UrpRequest, losses: Losses) -> dict[str, Any]:
     # metering is the gateway's own business
     consumed = ("stream_options",)
     extra = dict(_extras.top_level(request, DIALECT, losses, consumed=consumed))
-    writer = ContentWriter(request, losses)
     body: dict[str, Any] = {}
-    system = writer.system_instruction()
+    system, contents = encode_contents(request, losses)
     if system is not None:
         body["systemInstruction"] = system
-    body["contents"] = writer.contents()
+    body["contents"] = contents
     tools = write_tools(request, losses)
     if tools or request.tools == ():
         body["tools"] = tools

@@ -32,7 +32,7 @@ def decode_response(body: Mapping[str, Any], ids: IdSource) -> UrpResponse:
         for number, candidate in enumerate(listed(fields.get("candidates")))
         if isinstance(candidate, dict)
     ]
-    block_reason = found(found(body, "promptFeedback"), "blockReason")
+    block_reason = found(found(rest, "promptFeedback"), "blockReason")
     if block_reason is not None and not choices:
         choices = [Choice(finish=blocked(block_reason))]
     return UrpResponse(
@@ -40,7 +40,7 @@ def decode_response(body: Mapping[str, Any], ids: IdSource) -> UrpResponse:
         model=text_of(fields.get("modelVersion")) or "",
         choices=tuple(choices),
         usage=decode_usage(usage),
-        created=seconds(found(body, "createTime")),
+        created=seconds(found(rest, "createTime")),
         service_tier=service_tier(usage),
         origin=DIALECT,
         extra_body=rest,
@@ -64,8 +64,9 @@ def _choice(wire: Mapping[str, Any], number: int, ids: IdSource) -> Choice:
     fields, rest = split(wire, CANDIDATE_FIELDS)
     content = fields.get("content")
     parts = _parts(content, ids)
-    calls = any(isinstance(part, ToolCall) for part in parts)
-    parts = _annotated(parts, wire)
+    calls = bool([part for part in parts if isinstance(part, ToolCall)])
+    if rest:
+        parts = _annotated(parts, rest)
     messages: tuple[Message, ...] = ()
     if parts:
         _, beside = split(content if isinstance(content, dict) else {}, _CONTENT_FIELDS)
@@ -88,23 +89,24 @@ def _choice(wire: Mapping[str, Any], number: int, ids: IdSource) -> Choice:
 
 
 def _parts(content: Any, ids: IdSource) -> list[Part]:
-    found_parts = (
-        decode_part_of_reply(item, lambda _: ids.new(MADE_ID))
-        for item in listed(found(content, "parts"))
-    )
-    return [part for part in found_parts if part is not None]
+    parts = []
+    for item in listed(found(content, "parts")):
+        part = decode_part_of_reply(item, lambda _: ids.new(MADE_ID))
+        if part is not None:
+            parts.append(part)
+    return parts
 
 
-def _annotated(parts: list[Part], candidate: Mapping[str, Any]) -> list[Part]:
+def _annotated(parts: list[Part], beside: Mapping[str, Any]) -> list[Part]:
     """The texts with their citations; log probabilities go to the last text, which they end with."""
     places = [n for n, part in enumerate(parts) if isinstance(part, Text)]
     texts = [part for part in parts if isinstance(part, Text)]
     if not texts:
         return parts
     citations: dict[int, list[Citation]] = {}
-    for number, citation in citations_of(candidate, [text.content for text in texts]):
+    for number, citation in citations_of(beside, [text.content for text in texts]):
         citations.setdefault(number, []).append(citation)
-    logprobs = decode_logprobs(candidate)
+    logprobs = decode_logprobs(beside)
     out = list(parts)
     for number, (place, text) in enumerate(zip(places, texts, strict=True)):
         odds = logprobs if number == len(texts) - 1 else None

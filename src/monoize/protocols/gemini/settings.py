@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from monoize.protocols import _reading
@@ -23,31 +23,26 @@ from monoize.urp.extra_body import flattened
 
 __all__ = ["decode_config", "write_config"]
 
-# URP name, Google's name, how it is read.
-_NUMBERS = (
-    ("temperature", "temperature"),
-    ("top_p", "topP"),
-    ("frequency_penalty", "frequencyPenalty"),
-    ("presence_penalty", "presencePenalty"),
+# Google's name, URP's name, how it is read.
+_READERS: tuple[tuple[str, str, Callable[[Mapping[str, Any], str, str], Any]], ...] = (
+    ("temperature", "temperature", _reading.number),
+    ("topP", "top_p", _reading.number),
+    ("frequencyPenalty", "frequency_penalty", _reading.number),
+    ("presencePenalty", "presence_penalty", _reading.number),
+    ("topK", "top_k", _reading.integer),
+    ("maxOutputTokens", "max_output_tokens", _reading.integer),
+    ("seed", "seed", _reading.integer),
+    ("candidateCount", "n", _reading.integer),
+    ("logprobs", "top_logprobs", _reading.integer),
+    ("stopSequences", "stop", _reading.text_list),
+    ("responseLogprobs", "logprobs", _reading.boolean),
 )
-_INTEGERS = (
-    ("top_k", "topK"),
-    ("max_output_tokens", "maxOutputTokens"),
-    ("seed", "seed"),
-    ("n", "candidateCount"),
-    ("top_logprobs", "logprobs"),
+_NUMBERS = tuple(
+    (google, name) for google, name, read in _READERS if read in (_reading.number, _reading.integer)
 )
 _SCHEMAS = ("responseSchema", "responseJsonSchema", "_responseJsonSchema")
-_FIELDS = frozenset(
-    {
-        *(google for _, google in (*_NUMBERS, *_INTEGERS)),
-        "stopSequences",
-        "responseLogprobs",
-        "responseMimeType",
-        "thinkingConfig",
-        *_SCHEMAS,
-    }
-)
+_FORMAT_FIELDS = frozenset({"responseMimeType", *_SCHEMAS})
+_FIELDS = frozenset({*(google for google, _, _ in _READERS), "thinkingConfig"}) | _FORMAT_FIELDS
 _JSON = "application/json"
 _MOST_STOPS = 5
 _INT32 = range(-(2**31), 2**31)
@@ -58,19 +53,18 @@ def decode_config(wire: Any, path: str) -> tuple[dict[str, Any], Mapping[str, An
     if wire is None:
         return {}, EMPTY
     config, rest = split(_reading.object_at(wire, path), _FIELDS)
-    named: dict[str, Any] = {
-        name: _reading.number(config, google, path) for name, google in _NUMBERS
-    }
-    named |= {name: _reading.integer(config, google, path) for name, google in _INTEGERS}
-    named["stop"] = _reading.text_list(config, "stopSequences", path)
-    named["logprobs"] = _reading.boolean(config, "responseLogprobs", path)
-    named["response_format"] = _response_format(config, path)
+    named: dict[str, Any] = {}
+    for google, name, read in _READERS:
+        if google in config:
+            named[name] = read(config, google, path)
+    if not _FORMAT_FIELDS.isdisjoint(config):
+        named["response_format"] = _response_format(config, path)
     thinking = _reading.optional_object(config, "thinkingConfig", path)
     if thinking is not None:
         named["reasoning"] = decode_thinking(thinking, f"{path}.thinkingConfig")
-    if all(value is None for value in rest.values()):
+    if rest and all(value is None for value in rest.values()):
         rest = EMPTY  # nothing but nulls: not worth a loss elsewhere
-    return {name: value for name, value in named.items() if value is not None}, rest
+    return named, rest
 
 
 def _response_format(config: Mapping[str, Any], path: str) -> ResponseFormat | None:
@@ -93,7 +87,7 @@ def _response_format(config: Mapping[str, Any], path: str) -> ResponseFormat | N
 def write_config(request: UrpRequest, extra: Any, losses: Losses) -> dict[str, Any]:
     """The generationConfig; `extra` is what the caller sent under that name beyond the named fields."""
     config: dict[str, Any] = {}
-    for name, google in (*_NUMBERS, *_INTEGERS):
+    for google, name in _NUMBERS:
         value = getattr(request, name)
         if value is not None:
             config[google] = value

@@ -11,6 +11,7 @@ from monoize.urp import EMPTY
 __all__ = ["DIALECT", "REQUEST_FIELDS", "camel", "found", "listed", "split"]
 
 DIALECT = "gemini"
+_OBJECTS = (dict, Mapping)  # nearly always the first, which is found at once
 
 
 @lru_cache(maxsize=1024)
@@ -33,7 +34,7 @@ def _both_spellings(names: tuple[str, ...]) -> frozenset[str]:
 
 def found(wire: Any, name: str) -> Any:
     """A field by its camelCase name, however it was spelled; None when absent or null."""
-    if not isinstance(wire, Mapping):
+    if wire is None or not isinstance(wire, _OBJECTS):
         return None
     value = wire.get(name)
     return wire.get(_snake(name)) if value is None else value
@@ -49,7 +50,7 @@ def split(
     known: dict[str, Any] = {}
     rest: dict[str, Any] = {}
     for key, value in wire.items():
-        name = camel(key)
+        name = key if key in names else camel(key)
         if name in names and value is not None and name not in known:
             known[name] = value
         else:

@@ -26,19 +26,19 @@ _TIERS = {"standard": "default", "unspecified": "auto"}
 
 
 def decode_usage(wire: Any) -> Usage | None:
-    if not isinstance(wire, Mapping):
+    if wire is None or not isinstance(wire, Mapping):
         return None
     fields, rest = split(wire, _FIELDS)
     counts = {name: value for name, value in fields.items() if _is_count(value)}
     if not counts:
         return None
     thoughts = counts.get("thoughtsTokenCount")
-    tool_prompts = found(wire, "toolUsePromptTokenCount")
+    tool_prompts = found(rest, "toolUsePromptTokenCount")
     read = counts.get("promptTokenCount", 0) + (tool_prompts if _is_count(tool_prompts) else 0)
     written = counts.get("candidatesTokenCount", 0) + (thoughts or 0)
     total = counts.get("totalTokenCount")
-    spent = _by_modality(found(wire, "promptTokensDetails"))
-    made = _by_modality(found(wire, "candidatesTokensDetails"))
+    spent = _by_modality(found(rest, "promptTokensDetails"))
+    made = _by_modality(found(rest, "candidatesTokensDetails"))
     return Usage(
         input_tokens=read,
         output_tokens=written,
@@ -65,6 +65,8 @@ def _is_count(value: Any) -> bool:
 
 
 def _by_modality(details: Any) -> dict[str, int]:
+    if not details:
+        return {}
     out: dict[str, int] = {}
     for item in listed(details):
         kind = _MODALITIES.get(str(found(item, "modality")).upper())

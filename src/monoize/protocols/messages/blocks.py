@@ -31,6 +31,8 @@ from monoize.urp.extra_body import rest
 
 __all__ = ["part_of", "provider_item"]
 
+_WORDS = ("type", "text")
+
 
 def part_of(block: Mapping[str, Any], ids: IdSource | None = None) -> Part | None:
     """The part that a block is, or None when it lacks what its type needs.
@@ -83,11 +85,13 @@ def _text(block: Mapping[str, Any]) -> Text | None:
     content = block.get("text")
     if not isinstance(content, str):
         return None
-    listed = isinstance(block.get("citations"), list)
-    named = ("type", "text", "citations") if listed else ("type", "text")
+    citations = block.get("citations")
+    if citations is None:
+        return Text(content=content, extra_body=rest(block, _WORDS), source=_source(block))
+    named = (*_WORDS, "citations") if isinstance(citations, list) else _WORDS
     return Text(
         content=content,
-        citations=citations_of(block.get("citations")),
+        citations=citations_of(citations),
         extra_body=rest(block, named),
         source=_source(block),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 from monoize.protocol import Json
@@ -17,31 +16,35 @@ _FIELD = "cache_control"
 
 def within_limit(body: Json, losses: Losses) -> Json:
     """The body with the oldest breakpoints of the conversation left out: the newest cover the longest prefix."""
-    marks = sum(1 for _ in _marked(body))
+    marks = len(_marked(body))
     if marks <= _LIMIT:
         return body
     losses.drop(_FIELD)
     body = copy.deepcopy(body)  # blocks may be the caller's own objects
-    for holder in list(_marked(body))[: marks - _LIMIT]:
+    for holder in _marked(body)[: marks - _LIMIT]:
         del holder[_FIELD]
     return body
 
 
-def _marked(body: Json) -> Iterator[Json]:
+def _marked(body: Json) -> list[Json]:
     """Every holder of a breakpoint, the first to give up first: conversation, system, tools, the request itself."""
+    found: list[Json] = []
     for message in body["messages"]:
-        yield from _holders(message.get("content"))
-    yield from _holders(body.get("system"))
-    yield from _holders(body.get("tools"))
+        content = message.get("content")
+        if isinstance(content, list):
+            _gather(content, found)
+    _gather(body.get("system"), found)
+    _gather(body.get("tools"), found)
     if body.get(_FIELD) is not None:
-        yield body
+        found.append(body)
+    return found
 
 
-def _holders(items: Any) -> Iterator[Json]:
+def _gather(items: Any, found: list[Json]) -> None:
     if not isinstance(items, list):
         return
     for item in items:
         if isinstance(item, dict):
-            yield from _holders(item.get("content"))
+            _gather(item.get("content"), found)
             if item.get(_FIELD) is not None:
-                yield item
+                found.append(item)

@@ -12,6 +12,7 @@ from monoize.protocols._reading import boolean, object_at, refuse, typed
 from monoize.protocols.messages.blocks import part_of
 from monoize.protocols.messages.citations import is_foreign
 from monoize.protocols.messages.dialect import DIALECT
+from monoize.protocols.messages.plain import plain_message
 from monoize.urp import (
     Message,
     Part,
@@ -51,6 +52,10 @@ def history_of(body: Mapping[str, Any]) -> History:
         refuse("messages", "is required")
     messages, replayable = _system(body.get("system")), True
     for number, wire in enumerate(typed(wires, list, "messages")):
+        plain = plain_message(wire)
+        if plain is not None:
+            messages.append(plain)
+            continue
         if isinstance(wire, str):
             # Bare words can only be the user's; the vendor may say no to the form.
             messages.append(_words(wire))

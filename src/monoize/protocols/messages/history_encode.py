@@ -8,6 +8,7 @@ from itertools import groupby
 from monoize.protocol import Json
 from monoize.protocols._envelopes import answerable, answered, envelopes, turns
 from monoize.protocols._ids import legal_id
+from monoize.protocols._plain import plain_talk
 from monoize.protocols.messages.calls import with_unique_ids
 from monoize.protocols.messages.dialect import DIALECT
 from monoize.protocols.messages.request_blocks import RequestBlocks
@@ -24,7 +25,7 @@ from monoize.urp import (
 )
 from monoize.urp.extra_body import flattened
 
-__all__ = ["HistoryWriter"]
+__all__ = ["encode_history"]
 
 _INSTRUCTING = (Role.SYSTEM, Role.DEVELOPER)
 # What stands for a message without content where the vendor needs one (D7).
@@ -33,7 +34,38 @@ _PLACEHOLDER = "(empty message)"
 _UNMARKED = ("thinking", "redacted_thinking")
 
 
-class HistoryWriter:
+def encode_history(
+    request: UrpRequest, losses: Losses
+) -> tuple[str | list[Json] | None, list[Json]]:
+    """The fields `system` and `messages`."""
+    if request.origin != DIALECT:
+        words = plain_talk(request.messages, DIALECT)
+        plain = None if words is None else _plain_history(request.messages, words)
+        if plain is not None:
+            return plain
+    history = _HistoryWriter(request, losses)
+    return history.system(), history.messages()
+
+
+def _plain_history(
+    messages: Sequence[Message], words: list[str]
+) -> tuple[str | list[Json] | None, list[Json]] | None:
+    """Words that stand where the vendor wants them: instructions first, and the user last."""
+    leading = _leading(messages)
+    if leading == len(messages) or messages[-1].role is Role.ASSISTANT:
+        return None
+    out: list[Json] = []
+    for message, said in zip(messages[leading:], words[leading:], strict=True):
+        if message.role in _INSTRUCTING:
+            return None
+        speaker = "assistant" if message.role is Role.ASSISTANT else "user"
+        out.append({"role": speaker, "content": said})
+    if leading <= 1:
+        return words[0] if leading else None, out
+    return [{"type": "text", "text": said} for said in words[:leading]], out
+
+
+class _HistoryWriter:
     """Writes the conversation of one request."""
 
     def __init__(self, request: UrpRequest, losses: Losses) -> None:

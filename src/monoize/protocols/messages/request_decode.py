@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import msgspec
 
 from monoize.protocols._reading import (
     boolean,
@@ -41,6 +39,10 @@ _SAYING_NOTHING: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("stream", (False,)),
     ("system", ("", [])),
 )
+# Settings with objects of their own; most requests have none of them.
+_NESTED = frozenset({"output_config", "output_format", "thinking", "metadata"})
+_TOOL_FIELDS = frozenset({"type", "name", "description", "input_schema", "strict"})
+_NULLABLE = ("description", "input_schema", "strict")
 _CHOICES = {"auto": "auto", "any": "required", "none": "none", "tool": "named"}
 
 
@@ -50,33 +52,27 @@ def decode_request(
     name = model or text(body, "model")
     if not name:
         refuse("model", "is required")
-    extra: dict[str, Any] = {key: None for key in NAMED_FIELDS if body.get(key, "") is None}
-    extra.update(rest(body, NAMED_FIELDS))
-    extra.update({key: body[key] for key, said in _SAYING_NOTHING if body.get(key) in said})
+    extra = {key: value for key, value in body.items() if value is None or key not in NAMED_FIELDS}
+    for key, said in _SAYING_NOTHING:
+        if key in body and body[key] in said:
+            extra[key] = body[key]
     history = history_of(body)
-    settings = _Settings(body, extra)
-    reasoning, user = settings.reasoning(), settings.user()
+    named = {} if _NESTED.isdisjoint(body) else _Settings(body, extra).named()
     tier = text(body, "service_tier")
+    if tier is not None:
+        named["service_tier"] = _TIERS.get(tier, tier)
+    named["stream"] = bool(boolean(body, "stream")) if stream is None else stream
+    for key, field, read in _FIELDS:
+        if key in body and body[key] is not None:
+            named[field] = read(body, key)
     return UrpRequest(
         model=name,
         messages=history.messages,
-        stream=bool(boolean(body, "stream")) if stream is None else stream,
-        temperature=number(body, "temperature"),
-        top_p=number(body, "top_p"),
-        top_k=integer(body, "top_k"),
-        max_output_tokens=integer(body, "max_tokens"),
-        stop=text_list(body, "stop_sequences"),
-        reasoning=reasoning,
-        tools=_tools(body),
-        tool_choice=settings.tool_choice(),
-        parallel_tool_calls=settings.parallel_tool_calls(),
-        response_format=settings.response_format(),
-        user=user,
-        service_tier=_TIERS.get(tier, tier) if tier is not None else None,
         origin=DIALECT,
-        inherited=frozenset(extra) & KNOWN_FIELDS,
+        inherited=KNOWN_FIELDS.intersection(extra),
         extra_body=extra or EMPTY,
         source=Source(DIALECT, body) if history.replayable else None,
+        **named,
     )
 
 
@@ -109,10 +105,14 @@ class _Settings:
             del self._output["effort"]
         return effort
 
-    def response_format(self) -> ResponseFormat | None:
-        return self._format
+    def named(self) -> dict[str, Any]:
+        return {
+            "reasoning": self._reasoning(),
+            "user": self._user(),
+            "response_format": self._format,
+        }
 
-    def reasoning(self) -> ReasoningSettings | None:
+    def _reasoning(self) -> ReasoningSettings | None:
         thinking = optional_object(self._body, "thinking")
         kind = None if thinking is None else thinking.get("type")
         if thinking is None or kind not in ("enabled", "adaptive", "disabled"):
@@ -136,29 +136,7 @@ class _Settings:
         source = Source(DIALECT, {"thinking": None, "effort": self._effort})
         return ReasoningSettings(effort=self._effort, source=source)
 
-    def tool_choice(self) -> ToolChoice | None:
-        choice = optional_object(self._body, "tool_choice")
-        if choice is None:
-            return None
-        mode = _CHOICES.get(str(choice.get("type")))
-        extra = rest(choice, ("type", "name", "disable_parallel_tool_use"))
-        match mode:
-            case "auto" | "required" | "none":
-                return ToolChoice(mode=mode, extra_body=extra)
-            case "named":
-                tool = text(choice, "name", "tool_choice")
-                if tool is None:
-                    refuse("tool_choice.name", "is required")
-                return ToolChoice(mode="named", names=(tool,), extra_body=extra)
-            case _:
-                return ToolChoice(mode="provider", body=choice, protocol=DIALECT)
-
-    def parallel_tool_calls(self) -> bool | None:
-        choice = optional_object(self._body, "tool_choice") or {}
-        disabled = boolean(choice, "disable_parallel_tool_use", "tool_choice")
-        return None if disabled is None else not disabled
-
-    def user(self) -> str | None:
+    def _user(self) -> str | None:
         metadata = optional_object(self._body, "metadata")
         if metadata is None:
             return None
@@ -182,12 +160,33 @@ def _json_schema(field: str, wire: Any) -> JsonSchemaFormat | None:
             return None
 
 
-def _tools(body: Mapping[str, Any]) -> tuple[Tool, ...] | None:
-    if body.get("tools") is None:
-        return None
+def _tool_choice(body: Mapping[str, Any], key: str) -> ToolChoice:
+    choice = object_at(body[key], key)
+    mode = _CHOICES.get(str(choice.get("type")))
+    extra = rest(choice, ("type", "name", "disable_parallel_tool_use"))
+    match mode:
+        case "auto" | "required" | "none":
+            return ToolChoice(mode=mode, extra_body=extra)
+        case "named":
+            tool = text(choice, "name", "tool_choice")
+            if tool is None:
+                refuse("tool_choice.name", "is required")
+            return ToolChoice(mode="named", names=(tool,), extra_body=extra)
+        case _:
+            return ToolChoice(mode="provider", body=choice, protocol=DIALECT)
+
+
+def _parallel_tool_calls(body: Mapping[str, Any], key: str) -> bool | None:
+    disabled = boolean(body[key], "disable_parallel_tool_use", key)
+    return None if disabled is None else not disabled
+
+
+def _tools(body: Mapping[str, Any], key: str) -> tuple[Tool, ...]:
     return tuple(
-        _tool(object_at(wire, f"tools[{place}]"), f"tools[{place}]")
-        for place, wire in enumerate(items(body, "tools"))
+        [
+            _tool(object_at(wire, f"{key}[{place}]"), f"{key}[{place}]")
+            for place, wire in enumerate(items(body, key))
+        ]
     )
 
 
@@ -204,17 +203,21 @@ def _tool(wire: Mapping[str, Any], path: str) -> Tool:
         )
     if name is None:
         refuse(f"{path}.name", "is required")
-    named = {"type", "name", "description", "input_schema", "strict"}
-    nulls = {key: None for key in named - {"type"} if wire.get(key, "") is None}
-    tool = Tool(
+    return Tool(
         name=name,
         description=text(wire, "description", path),
         parameters=_schema(wire, path),
         strict=boolean(wire, "strict", path),
-        extra_body=rest(wire, named),
+        extra_body=_tool_extras(wire),
         source=Source(DIALECT, wire),
     )
-    return msgspec.structs.replace(tool, extra_body={**tool.extra_body, **nulls}) if nulls else tool
+
+
+def _tool_extras(wire: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Unknown fields, and the known ones that are null: they are not the same as absent (T34)."""
+    extra = rest(wire, _TOOL_FIELDS)
+    nulls = {key: None for key in _NULLABLE if wire.get(key, "") is None}
+    return {**extra, **nulls} if nulls else extra
 
 
 def _schema(wire: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
@@ -222,3 +225,16 @@ def _schema(wire: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
     if isinstance(wire.get("input_schema"), bool):
         return None
     return optional_object(wire, "input_schema", path)
+
+
+# Wire field, URP field, how it is read, in the order in which mistakes are told.
+_FIELDS: tuple[tuple[str, str, Callable[[Mapping[str, Any], str], Any]], ...] = (
+    ("temperature", "temperature", number),
+    ("top_p", "top_p", number),
+    ("top_k", "top_k", integer),
+    ("max_tokens", "max_output_tokens", integer),
+    ("stop_sequences", "stop", text_list),
+    ("tools", "tools", _tools),
+    ("tool_choice", "tool_choice", _tool_choice),
+    ("tool_choice", "parallel_tool_calls", _parallel_tool_calls),
+)

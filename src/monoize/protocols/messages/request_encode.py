@@ -12,7 +12,7 @@ from monoize.protocols._extras import nested, refuse_server_state, top_level
 from monoize.protocols.messages.cache_control import within_limit
 from monoize.protocols.messages.calls import legal_name
 from monoize.protocols.messages.dialect import COUNTED_FIELDS, DIALECT
-from monoize.protocols.messages.history_encode import HistoryWriter
+from monoize.protocols.messages.history_encode import encode_history
 from monoize.protocols.messages.models import ModelFacts, facts_of
 from monoize.protocols.messages.request_blocks import TAKES
 from monoize.protocols.messages.schema import constrained, tool_schema
@@ -63,17 +63,16 @@ class _Writer:
 
     def body(self) -> Json:
         request = self._request
-        history = HistoryWriter(request, self._losses)
+        system, messages = encode_history(request, self._losses)
         given = request.max_output_tokens
         max_tokens = self._facts.max_output if given is None else given
         body: Json = {"model": request.model, "max_tokens": max_tokens}
-        system = history.system()
         if system is not None:
             body["system"] = system
-        body["messages"] = history.messages()
+        body["messages"] = messages
         tools = self._tools()
         choice = self._tool_choice(tools)
-        thinking = self._thinking(max_tokens, choice, body["messages"])
+        thinking = self._thinking(max_tokens, choice, messages)
         form = self._format()
         named = {
             "tools": tools,
@@ -136,10 +135,15 @@ class _Writer:
 
     def _remembered_tools(self) -> list[Json] | None:
         """The vendor refuses earlier calls to tools that the request does not define; other protocols do not mind."""
-        parts = (part for message in self._request.messages for part in message.parts)
-        names = dict.fromkeys(legal_name(p.name) for p in parts if isinstance(p, ToolCall))
+        names: dict[str, None] = {}
+        for message in self._request.messages:
+            for part in message.parts:
+                if isinstance(part, ToolCall):
+                    names[legal_name(part.name)] = None
+        if not names:
+            return None
         schema, _ = tool_schema(None)
-        return [{"name": name, "input_schema": schema} for name in names] or None
+        return [{"name": name, "input_schema": schema} for name in names]
 
     def _tool(self, tool: Tool, place: int) -> Json | None:
         path = f"tools[{place}]"

@@ -43,7 +43,7 @@ REPLY_FIELDS = frozenset(
 def decode_response(body: Mapping[str, Any], ids: IdSource) -> UrpResponse:
     content = body.get("content")
     blocks = content if isinstance(content, list) else []
-    parts = tuple(_part(block, ids) for block in blocks)
+    parts = tuple([_part(block, ids) for block in blocks])
     message = Message(role=Role.ASSISTANT, parts=parts)
     finish = finish_of(body)
     said = (Choice(messages=(message,) if parts else (), finish=finish),)

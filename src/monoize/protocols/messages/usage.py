@@ -11,28 +11,24 @@ from monoize.urp.extra_body import flattened, rest
 
 __all__ = ["delta_usage", "tier_of", "usage_of", "wire_usage"]
 
-_NAMED = frozenset({"input_tokens", "output_tokens", "service_tier"})
 _TIERS = {"standard": "default", "priority": "priority"}
 _SHOWN_TIERS = {tier: word for word, tier in _TIERS.items()}
 # Iterations that are billed and that the counts above them leave out: a summary of what was too long, and a second
 # model's advice. The others are in those counts already.
 _BESIDE = ("compaction", "advisor_message")
 _READ, _WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
+_NAMED = frozenset({"input_tokens", "output_tokens", "service_tier", _READ, _WRITTEN})
+_NOTHING = Usage()
 
 
 def usage_of(wire: Any, *, keep_tier: bool = False) -> Usage | None:
     """`keep_tier`: at the start of a stream the tier has no other place."""
-    if not isinstance(wire, Mapping) or not wire:
+    if not wire or not isinstance(wire, Mapping):
         return None
     beside = _beside(wire)
     read = _sum(_count(wire, _READ), beside.cached_read)
     write = _sum(_count(wire, _WRITTEN), beside.cache_write)
     details = _object(wire, "output_tokens_details")
-    named = set(_NAMED)
-    if keep_tier or tier_of(wire) is None:
-        named.remove("service_tier")
-    named |= {_READ} if read is not None else set()
-    named |= {_WRITTEN} if write is not None else set()
     anew = (_count(wire, "input_tokens") or 0) + beside.input_tokens
     return Usage(
         input_tokens=anew + (read or 0) + (write or 0),
@@ -41,12 +37,26 @@ def usage_of(wire: Any, *, keep_tier: bool = False) -> Usage | None:
         cache_write=write,
         cache_write_1h=_sum(_for_an_hour(wire), beside.cache_write_1h),
         reasoning=_count(details, "thinking_tokens"),
-        extra_body=rest(wire, named),
+        extra_body=_unnamed(wire, read, write, keep_tier=keep_tier),
     )
 
 
+def _unnamed(
+    wire: Mapping[str, Any], read: int | None, write: int | None, *, keep_tier: bool
+) -> Mapping[str, Any]:
+    """What has no field in URP: unknown counts, and known ones that are no number."""
+    named = _NAMED
+    if read is None:
+        named -= {_READ}
+    if write is None:
+        named -= {_WRITTEN}
+    if keep_tier or tier_of(wire) is None:
+        named -= {"service_tier"}
+    return rest(wire, named)
+
+
 def tier_of(wire: Any) -> str | None:
-    tier = wire.get("service_tier") if isinstance(wire, Mapping) else None
+    tier = wire.get("service_tier") if wire and isinstance(wire, Mapping) else None
     return _TIERS.get(tier) if isinstance(tier, str) else None
 
 
@@ -95,10 +105,10 @@ def _counts(usage: Usage | None, *, same: bool) -> Json:
 def _beside(wire: Mapping[str, Any]) -> Usage:
     """What was counted beside the totals; here `input_tokens` are only those that no cache had to do with."""
     iterations = wire.get("iterations")
+    if not iterations or not isinstance(iterations, list):
+        return _NOTHING
     entries = [
-        entry
-        for entry in (iterations if isinstance(iterations, list) else ())
-        if isinstance(entry, Mapping) and entry.get("type") in _BESIDE
+        entry for entry in iterations if isinstance(entry, Mapping) and entry.get("type") in _BESIDE
     ]
 
     def total(key: str) -> int:
@@ -132,9 +142,11 @@ def _without(count: int, beside: int | None) -> int:
 
 def _count(wire: Mapping[str, Any], key: str) -> int | None:
     value = wire.get(key)
+    if value is None or type(value) is int:
+        return value
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _object(wire: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = wire.get(key)
-    return value if isinstance(value, Mapping) else {}
+    return value if value and isinstance(value, Mapping) else EMPTY

@@ -45,7 +45,7 @@ def decode_content(value: Any, path: str) -> tuple[Part, ...]:
         return (Text(content=value),)
     if not isinstance(value, list):
         refuse(path, "must be a string or an array of content parts")
-    return tuple(decode_part(wire, f"{path}[{index}]") for index, wire in enumerate(value))
+    return tuple([decode_part(wire, f"{path}[{index}]") for index, wire in enumerate(value)])
 
 
 def decode_part(value: Any, path: str) -> Part:
@@ -83,7 +83,7 @@ def _text(wire: Mapping[str, Any], path: str) -> Text:
     return Text(
         content=text(wire, "text", path) or "",
         citations=tuple(decode_citation(a) for a in annotations if isinstance(a, dict))
-        if isinstance(annotations, list)
+        if annotations and isinstance(annotations, list)
         else (),
         logprobs=decode_logprobs(wire.get("logprobs")),
         extra_body=rest(wire, _TEXT_FIELDS),

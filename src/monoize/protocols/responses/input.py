@@ -8,6 +8,7 @@ from typing import Any, assert_never
 from monoize.protocols._envelopes import envelopes
 from monoize.protocols._extras import nested
 from monoize.protocols._ids import shortened
+from monoize.protocols._plain import plain_talk
 from monoize.protocols.responses.content import annotation
 from monoize.protocols.responses.media import input_audio, input_file, input_image
 from monoize.protocols.responses.tools import called_tools
@@ -32,7 +33,7 @@ from monoize.urp import (
 )
 from monoize.urp.extra_body import flattened
 
-__all__ = ["InputWriter", "leading_instructions"]
+__all__ = ["encode_input", "leading_instructions"]
 
 _LONGEST_CALL_ID = 64  # T26
 _TAKEN_ON_PARTS = ("prompt_cache_breakpoint",)
@@ -49,11 +50,31 @@ def leading_instructions(messages: Sequence[Message]) -> tuple[str | None, int]:
     return "\n\n".join(texts), 1
 
 
+def encode_input(request: UrpRequest, start: int, losses: Losses) -> list[Any]:
+    """The items of the messages from `start` on."""
+    words = None if request.origin == DIALECT else plain_talk(request.messages, DIALECT)
+    if words is None:
+        return _InputWriter(request, losses).items(start)
+    return [
+        _plain_item(message.role, said)
+        for message, said in zip(request.messages[start:], words[start:], strict=True)
+    ]
+
+
+def _plain_item(role: Role, words: str) -> dict[str, Any]:
+    if role is Role.ASSISTANT:
+        part: dict[str, Any] = {"type": "output_text", "text": words, "annotations": []}
+        return {"type": "message", "role": "assistant", "content": [part]}
+    said_by = "user" if role is Role.USER else role.value
+    part = {"type": "input_text", "text": words}
+    return {"type": "message", "role": said_by, "content": [part]}
+
+
 def _is_own(source: Source | None) -> bool:
     return source is not None and source.protocol == DIALECT
 
 
-class InputWriter:
+class _InputWriter:
     """Writes messages as items; untouched ones of this dialect go out as they came."""
 
     def __init__(self, request: UrpRequest, losses: Losses) -> None:
@@ -100,7 +121,7 @@ class InputWriter:
             return []  # everything was reported as lost
         wire: dict[str, Any] = {
             "type": "message",
-            "role": message.role if message.role is not Role.TOOL else Role.USER,
+            "role": "user" if message.role is Role.TOOL else message.role.value,
             "content": content or "",  # an empty message is legal only as an empty string (D7)
         }
         return [self.with_extras(wire, message, path)]
@@ -218,7 +239,7 @@ class InputWriter:
 class _AssistantItems:
     """One assistant message as items, in its own order: words, thoughts and calls stay interleaved."""
 
-    def __init__(self, writer: InputWriter, message: Message, path: str) -> None:
+    def __init__(self, writer: _InputWriter, message: Message, path: str) -> None:
         self._writer = writer
         self._message = message
         self._path = path

@@ -25,6 +25,12 @@ from monoize.urp.extra_body import rest
 
 __all__ = ["argument_text", "decode_item", "decode_output_item"]
 
+_ROLES = {
+    "system": Role.SYSTEM,
+    "developer": Role.DEVELOPER,
+    "user": Role.USER,
+    "assistant": Role.ASSISTANT,
+}
 # `status` is bookkeeping: written anew from what happened, never reported as lost.
 _MESSAGE_FIELDS = frozenset({"type", "role", "content", "id", "status"})
 
@@ -107,11 +113,12 @@ def _id(wire: Mapping[str, Any]) -> str | None:
 
 
 def _message(wire: Mapping[str, Any], path: str, *, reply: bool) -> Message:
-    role = wire.get("role", Role.ASSISTANT if reply else None)
-    if role not in (Role.SYSTEM, Role.DEVELOPER, Role.USER, Role.ASSISTANT):
-        refuse(f"{path}.role", "must be one of system, developer, user, assistant")
+    said_by = wire.get("role", "assistant" if reply else None)
+    role = _ROLES.get(said_by) if isinstance(said_by, str) else None
+    if role is None:
+        refuse(f"{path}.role", f"must be one of {', '.join(_ROLES)}")
     return Message(
-        role=Role(role),
+        role=role,
         parts=decode_content(wire.get("content"), f"{path}.content"),
         id=_id(wire),
         extra_body=rest(wire, _MESSAGE_FIELDS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from monoize.protocols._reading import (
     text,
 )
 from monoize.protocols.responses.items import decode_item
+from monoize.protocols.responses.plain import plain_item
 from monoize.protocols.responses.tools import (
     decode_choice,
     decode_tools,
@@ -34,6 +35,7 @@ from monoize.protocols.responses.vocabulary import (
     source_of,
 )
 from monoize.urp import (
+    EMPTY,
     JsonObjectFormat,
     JsonSchemaFormat,
     Message,
@@ -66,34 +68,30 @@ def decode_request(
     renamed = flat_names(tools or ())
     history = _History(renamed)
     for index, item in enumerate(items):
-        history.add(item, f"input[{index}]")
-    settings = optional_object(body, "text") or {}
+        history.add(item, index)
+    settings = optional_object(body, "text") or EMPTY
     extra = _extra(body, settings)
     streams = boolean(body, "stream") if stream is None else stream
+    messages = (*_instructions(body), *history.messages())
+    named: dict[str, Any] = {}
+    for key, read in _SETTINGS:
+        if key in body and body[key] is not None:
+            named[key] = read(body, key)
+    if body.get("tool_choice") is not None:
+        named["tool_choice"] = decode_choice(body["tool_choice"], renamed)
     return UrpRequest(
         model=name,
-        messages=(*_instructions(body), *history.messages()),
+        messages=messages,
         stream=bool(streams),
-        temperature=number(body, "temperature"),
-        top_p=number(body, "top_p"),
-        max_output_tokens=integer(body, "max_output_tokens"),
-        top_logprobs=integer(body, "top_logprobs"),
         logprobs=_wants_logprobs(body) or None,
-        parallel_tool_calls=boolean(body, "parallel_tool_calls"),
-        user=text(body, "user"),
-        metadata=optional_object(body, "metadata"),
-        service_tier=text(body, "service_tier"),
-        reasoning=_reasoning(body),
         tools=tools,
-        tool_choice=None
-        if body.get("tool_choice") is None
-        else decode_choice(body["tool_choice"], renamed),
         response_format=_format(settings),
         origin=DIALECT,
-        inherited=frozenset(extra) & KNOWN,
-        extra_body=extra,
+        inherited=KNOWN.intersection(extra),
+        extra_body=extra or EMPTY,
         # A carrier means nothing to a Responses provider: such a request is written anew.
         source=None if history.carried else source_of(body),
+        **named,
     )
 
 
@@ -122,6 +120,8 @@ def _extra(body: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, An
     extra = {key: value for key, value in body.items() if value is None or key not in NAMED}
     if body.get("stream") is False:
         extra["stream"] = False  # false and absent differ in a request written anew (T34)
+    if not settings:
+        return extra
     if settings.get("verbosity") is not None:
         extra["verbosity"] = settings["verbosity"]  # Chat has it at the top level
     others = {
@@ -137,10 +137,8 @@ def _wants_logprobs(body: Mapping[str, Any]) -> bool:
     return isinstance(include, list) and LOGPROBS in include
 
 
-def _reasoning(body: Mapping[str, Any]) -> ReasoningSettings | None:
-    wire = optional_object(body, "reasoning")
-    if wire is None:
-        return None
+def _reasoning(body: Mapping[str, Any], key: str) -> ReasoningSettings:
+    wire = object_at(body[key], key)
     effort = text(wire, "effort", "reasoning")
     # `generate_summary` is the old name of `summary`.
     summary_field = "summary" if wire.get("summary") is not None else "generate_summary"
@@ -152,6 +150,20 @@ def _reasoning(body: Mapping[str, Any]) -> ReasoningSettings | None:
         extra_body=rest(wire, named),
         source=source_of(wire),
     )
+
+
+# Fields of one name on both sides and how they are read, in the order in which mistakes are told.
+_SETTINGS: tuple[tuple[str, Callable[[Mapping[str, Any], str], Any]], ...] = (
+    ("temperature", number),
+    ("top_p", number),
+    ("max_output_tokens", integer),
+    ("top_logprobs", integer),
+    ("parallel_tool_calls", boolean),
+    ("user", text),
+    ("metadata", optional_object),
+    ("service_tier", text),
+    ("reasoning", _reasoning),
+)
 
 
 def _tools(body: Mapping[str, Any], items: Sequence[Any]) -> tuple[Tool, ...] | None:
@@ -193,8 +205,12 @@ class _History:
         self._messages: list[Message] = []
         self._seals: dict[str, Seal] = {}
 
-    def add(self, item: Any, path: str) -> None:
-        carried = _carried(item)
+    def add(self, item: Any, index: int) -> None:
+        plain = plain_item(item)
+        if plain is not None:
+            self._messages.append(plain)
+            return
+        path, carried = f"input[{index}]", _carried(item)
         if carried is None and not _is_minted(item):
             message = self._with_flat_name(decode_item(item, path))
             if message.role is Role.SYSTEM:  # its number tells it from `instructions` when changed

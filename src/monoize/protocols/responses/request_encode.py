@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, assert_never
 
 from monoize.errors import UnsupportedByTarget
 from monoize.protocols._effort import effort_for
 from monoize.protocols._extras import nested, top_level
-from monoize.protocols.responses.input import InputWriter, leading_instructions
+from monoize.protocols.responses.input import encode_input, leading_instructions
 from monoize.protocols.responses.tools import encode_choice, encode_tools
 from monoize.protocols.responses.vocabulary import (
     CONSUMED,
@@ -28,7 +29,7 @@ from monoize.urp import (
     JsonObjectFormat,
     JsonSchemaFormat,
     Losses,
-    Part,
+    Message,
     ReasoningEncrypted,
     ReasoningSettings,
     TextFormat,
@@ -41,6 +42,7 @@ __all__ = ["encode_request", "encode_settings"]
 _UNSAYABLE = ("top_k", "stop", "seed", "frequency_penalty", "presence_penalty")
 _FEWEST_TOKENS = 16  # the vendor refuses a lower limit
 _THINKS = "medium"
+_UNSAID = ReasoningSettings()
 _OFF = "none"
 _ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -54,7 +56,7 @@ def encode_request(request: UrpRequest, losses: Losses) -> dict[str, Any]:
     body: dict[str, Any] = {"model": request.model}
     if instructions is not None:
         body["instructions"] = instructions
-    items = InputWriter(request, losses).items(position)
+    items = encode_input(request, position, losses)
     if items or "prompt" not in request.extra_body:
         body["input"] = items
     flattened(body, encode_settings(request, losses))  # named fields win (URP-7)
@@ -215,22 +217,27 @@ def _include(request: UrpRequest, extra: dict[str, Any], *, same: bool) -> list[
 
 def _thinks(request: UrpRequest) -> bool:
     """Whether the model thinks: the caller asks for it, it has done so before, or it is known for it."""
-    settings = request.reasoning or ReasoningSettings()
+    settings = request.reasoning or _UNSAID
     effort = _effort(settings)
     if effort == _OFF or (effort is None and _is_switched_off(settings)):
         return False
     if effort is not None or settings.summary not in (None, _OFF):
         return True
-    if any(_is_sealed_here(part) for message in request.messages for part in message.parts):
+    if _holds_sealed_thoughts(request.messages):
         return True
     is_family = _matches(request.model, THINKING_MODELS)
     return is_family and not _matches(request.model, NOT_THINKING_MODELS)
 
 
-def _is_sealed_here(part: Part) -> bool:
-    return isinstance(part, ReasoningEncrypted) and part.protocol == DIALECT
+def _holds_sealed_thoughts(messages: Sequence[Message]) -> bool:
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ReasoningEncrypted) and part.protocol == DIALECT:
+                return True
+    return False
 
 
+@lru_cache(maxsize=256)
 def _matches(model: str, globs: tuple[str, ...]) -> bool:
     """Whether a model is of one of the families, also fine-tuned or with its vendor before its name."""
     name = model.lower().rpartition("/")[2].removeprefix("ft:")

@@ -7,11 +7,20 @@ from typing import Any
 
 from monoize.clock import IdSource
 from monoize.protocol import Reply
+from monoize.protocols._plain import plain_reply
 from monoize.protocols.responses.composer import Composer
 from monoize.protocols.responses.items import decode_output_item
+from monoize.protocols.responses.skeleton import skeleton
 from monoize.protocols.responses.tools import as_declared, called_tools
-from monoize.protocols.responses.usage import decode_finish, decode_usage, has_calls, seconds
-from monoize.protocols.responses.vocabulary import DIALECT, source_of
+from monoize.protocols.responses.usage import (
+    decode_finish,
+    decode_usage,
+    encode_status,
+    encode_usage,
+    has_calls,
+    seconds,
+)
+from monoize.protocols.responses.vocabulary import DIALECT, SERVICE_TIERS, source_of
 from monoize.urp import (
     Choice,
     ChoiceEnd,
@@ -47,7 +56,7 @@ def decode_response(body: Mapping[str, Any], ids: IdSource) -> UrpResponse:
     output = body.get("output")
     items = output if isinstance(output, list) else []
     decoded = [decode_output_item(item, ids) for item in items if isinstance(item, dict)]
-    messages = tuple(message for message in decoded if message.parts)
+    messages = tuple([message for message in decoded if message.parts])
     id_, model, tier = body.get("id"), body.get("model"), body.get("service_tier")
     finish = decode_finish(body, has_calls=has_calls(messages))
     # a failure without any output is no answer, whatever the HTTP status said (T15)
@@ -70,17 +79,19 @@ def encode_response(response: UrpResponse, reply: Reply) -> dict[str, Any]:
     """The last object of the stream that this reply would have been: one path for both modes."""
     if response.source is not None and response.source.protocol == DIALECT:
         return with_namespaces({**response.source.wire, "model": reply.model}, reply)
-    composer = Composer(reply)
-    composer.start(
-        ResponseStart(
-            id=response.id,
-            model=response.model,
-            created=response.created,
-            origin=response.origin,
-            extra_body=response.extra_body,
-            added=response.added,
-        )
+    start = ResponseStart(
+        id=response.id,
+        model=response.model,
+        created=response.created,
+        origin=response.origin,
+        extra_body=response.extra_body,
+        added=response.added,
     )
+    words = plain_reply(response, DIALECT)
+    if words is not None:
+        return _plain(response, reply, start, words)
+    composer = Composer(reply)
+    composer.start(start)
     for choice in response.choices:
         for message in choice.messages:
             _write(composer, choice.index, message)
@@ -94,6 +105,28 @@ def encode_response(response: UrpResponse, reply: Reply) -> dict[str, Any]:
         )
     )
     return composer.response
+
+
+def _plain(response: UrpResponse, reply: Reply, start: ResponseStart, words: str) -> dict[str, Any]:
+    """The short way for a foreign reply that is one text: what the composer would write, without its events."""
+    body = skeleton(reply, start)
+    body["status"], body["incomplete_details"] = encode_status(response.choices[0].finish)
+    body["output"] = [
+        {
+            "id": reply.ids.new("msg_"),
+            "type": "message",
+            "status": "completed",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": words, "annotations": [], "logprobs": []}],
+        }
+    ]
+    body["usage"] = encode_usage(response.usage, native=False)
+    tier = response.service_tier
+    if tier in SERVICE_TIERS:
+        body["service_tier"] = tier
+    elif tier is not None:
+        reply.losses.drop("service_tier")
+    return body
 
 
 def with_namespaces(response: dict[str, Any], reply: Reply) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -105,9 +105,12 @@ def inner_tools(tools: Sequence[Tool], items: Sequence[Any]) -> tuple[Tool, ...]
 
     For a Responses provider they stay where they are, which `_INSIDE` says.
     """
+    nested_wires = _nested_wires(tools, items)
+    if not nested_wires:
+        return ()
     taken = {tool.name for tool in tools if tool.kind != "provider"}
     found = []
-    for namespace, wire in _nested_wires(tools, items):
+    for namespace, wire in nested_wires:
         name = wire["name"]
         if namespace and name in taken:
             name = f"{namespace}__{name}"
@@ -122,21 +125,23 @@ def inner_tools(tools: Sequence[Tool], items: Sequence[Any]) -> tuple[Tool, ...]
 
 def _nested_wires(
     tools: Sequence[Tool], items: Sequence[Any]
-) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
+) -> list[tuple[str | None, Mapping[str, Any]]]:
     outer: list[Any] = [tool.body for tool in tools if tool.kind == "provider"]
+    found: list[tuple[str | None, Mapping[str, Any]]] = []
     for item in items:
         if isinstance(item, dict) and item.get("type") in _TOOL_ITEMS:
             inside = item.get("tools")
             for wire in inside if isinstance(inside, list) else ():
                 if _callable(wire):
-                    yield None, wire
+                    found.append((None, wire))
                 outer.append(wire)
     for wire in outer:
         if isinstance(wire, dict) and wire.get("type") == "namespace":
             inside = wire.get("tools")
-            for inner in inside if isinstance(inside, list) else ():
-                if _callable(inner):
-                    yield str(wire.get("name") or "") or None, inner
+            namespace = str(wire.get("name") or "") or None
+            inner = inside if isinstance(inside, list) else []
+            found += [(namespace, tool) for tool in inner if _callable(tool)]
+    return found
 
 
 def _callable(wire: Any) -> bool:

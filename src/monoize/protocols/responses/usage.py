@@ -30,9 +30,10 @@ _OUTPUT_DETAILS = {
     "image_tokens": "image_output",
 }
 _ALWAYS_SHOWN = ("cached_tokens", "cache_write_tokens", "reasoning_tokens")
-_NAMED = ("input_tokens", "output_tokens", "total_tokens")
-_DETAILS = ("input_tokens_details", "output_tokens_details")
+_DETAILS = {"input_tokens_details": _INPUT_DETAILS, "output_tokens_details": _OUTPUT_DETAILS}
+_NAMED = frozenset({"input_tokens", "output_tokens", "total_tokens", *_DETAILS})
 
+_NUMBERS = (int, float)
 _REASONS = {
     "max_output_tokens": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
@@ -42,6 +43,8 @@ _FINISHED = ("completed", "complete", None)
 
 def _count(wire: Mapping[str, Any], key: str) -> int | None:
     value = wire.get(key)
+    if value is None or type(value) is int:
+        return value
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -50,19 +53,21 @@ def decode_usage(value: Any) -> Usage | None:
         return None
     read, written = _count(value, "input_tokens") or 0, _count(value, "output_tokens") or 0
     total = _count(value, "total_tokens")
-    extra = dict(rest(value, (*_NAMED, *_DETAILS)))
+    extra = rest(value, _NAMED)
     counts: dict[str, Any] = {}
-    for field, names in zip(_DETAILS, (_INPUT_DETAILS, _OUTPUT_DETAILS), strict=True):
+    for field, names in _DETAILS.items():
         details = value.get(field)
         if isinstance(details, dict):
-            counts |= {urp: _count(details, wire) for wire, urp in names.items()}
+            for wire, urp in names.items():
+                if wire in details:
+                    counts[urp] = _count(details, wire)
             if unknown := rest(details, names):
-                extra[field] = unknown
+                extra = {**extra, field: unknown}
     return Usage(
         input_tokens=read,
         output_tokens=written,
         total=total if total is not None and total != read + written else None,
-        extra_body=extra or EMPTY,
+        extra_body=extra,
         **counts,
     )
 
@@ -73,23 +78,20 @@ def encode_usage(usage: Usage | None, *, native: bool) -> dict[str, Any] | None:
         return None
     extra = usage.extra_body if native else EMPTY
     wire: dict[str, Any] = {"input_tokens": usage.input_tokens}
-    wire["input_tokens_details"] = _details(usage, _INPUT_DETAILS, extra, _DETAILS[0])
+    wire["input_tokens_details"] = _details(usage, extra, "input_tokens_details")
     wire["output_tokens"] = usage.output_tokens
-    wire["output_tokens_details"] = _details(usage, _OUTPUT_DETAILS, extra, _DETAILS[1])
+    wire["output_tokens_details"] = _details(usage, extra, "output_tokens_details")
     whole = usage.input_tokens + usage.output_tokens
     wire["total_tokens"] = usage.total if usage.total is not None else whole
     return flattened(wire, extra)
 
 
-def _details(
-    usage: Usage, names: Mapping[str, str], extra: Mapping[str, Any], field: str
-) -> dict[str, Any]:
-    found = {wire: getattr(usage, urp) for wire, urp in names.items()}
-    shown = {
-        wire: count or 0
-        for wire, count in found.items()
-        if count is not None or wire in _ALWAYS_SHOWN
-    }
+def _details(usage: Usage, extra: Mapping[str, Any], field: str) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for wire, urp in _DETAILS[field].items():
+        count = getattr(usage, urp)
+        if count is not None or wire in _ALWAYS_SHOWN:
+            shown[wire] = count or 0
     return flattened(shown, extra.get(field) or EMPTY)
 
 
@@ -124,11 +126,15 @@ def encode_status(finish: Finish | None) -> tuple[str, dict[str, str] | None]:
 
 
 def has_calls(messages: Iterable[Message]) -> bool:
-    return any(isinstance(part, ToolCall) for message in messages for part in message.parts)
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                return True
+    return False
 
 
 def seconds(value: Any) -> int | None:
     """A time; some providers write it as a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         return None
     return int(value)
