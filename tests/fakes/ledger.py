@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sqlalchemy import create_engine, insert, select
@@ -15,6 +16,7 @@ from monoize.clock import SequentialIds
 from monoize.errors import DatabaseAway
 from monoize.store.database import Database
 from monoize.store.journal import Closing, Journal, Opening
+from monoize.store.journal_dialects import statements_of
 from monoize.store.tables import (
     METADATA,
     instances,
@@ -83,6 +85,9 @@ class MemoryDatabase(Database):
         await asyncio.sleep(0)
         return result
 
+    async def book(self, booking, *, settles=True):
+        return await self.write(lambda connection: booking(statements_of(connection)))
+
     async def aclose(self) -> None:
         self._engine.dispose()
 
@@ -110,8 +115,8 @@ class FaultyDatabase(Database):
     async def write(self, work):
         return await self._faulted(self.real.write, work)
 
-    async def book(self, booking):
-        return await self._faulted(self.real.book, booking)
+    async def book(self, booking, *, settles=True):
+        return await self._faulted(partial(self.real.book, settles=settles), booking)
 
     async def _faulted(self, write, work):
         self.begun.set()

@@ -71,7 +71,7 @@ def number(wire: Mapping[str, Any], key: str, path: str = "") -> float | None:
 
 
 def integer(wire: Mapping[str, Any], key: str, path: str = "") -> int | None:
-    value = number(wire, key, path)
+    value: int | float | None = number(wire, key, path)
     if isinstance(value, float):
         if not value.is_integer():
             refuse(joined(path, key), f"must be an integer, not {value}")

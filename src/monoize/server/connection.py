@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
 
     def _look(self) -> None:
         """Whether it has been quiet for too long. Looking now and then is cheaper than a timer for every request."""
-        patience: float = self._config.timeout_keep_alive
+        patience = float(self._config.timeout_keep_alive)
         left = patience if self._current else self._quiet_since + patience - self._loop.time()
         if left <= 0:
             self._transport.close()

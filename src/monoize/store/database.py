@@ -12,7 +12,6 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from monoize.errors import ConfigError
-from monoize.store.journal_dialects import statements_of
 from monoize.store.journal_statements import Statements
 
 __all__ = [
@@ -84,9 +83,13 @@ class Database(ABC):
     async def write(self, work: Work[T]) -> T:
         """Committed, and durable as configured, when it returns."""
 
-    async def book(self, booking: Booking[T]) -> T:
-        """As `write`, for the ledger: by the statements that this database takes fastest."""
-        return await self.write(lambda connection: booking(statements_of(connection)))
+    @abstractmethod
+    async def book(self, booking: Booking[T], *, settles: bool = True) -> T:
+        """As `write`, for the ledger: by the statements that this database takes fastest.
+
+        `settles`: somebody will be told that he has been charged, so it must outlast a power cut. What only says that a
+        request has begun need not where the power ends the request, too, and its caller gets nothing.
+        """
 
     @abstractmethod
     async def aclose(self) -> None:

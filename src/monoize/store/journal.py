@@ -80,7 +80,7 @@ class Journal:
     # --- what requests do ---
 
     async def open(self, opening: Opening) -> None:
-        """Reserved, durably, when it returns; BudgetExceeded or DatabaseAway: nothing is."""
+        """Reserved when it returns, whatever becomes of this process; BudgetExceeded or DatabaseAway: nothing is."""
         _check_money(opening.amount)
         writer = self._writer
         if writer.is_full:

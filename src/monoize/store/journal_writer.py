@@ -193,7 +193,8 @@ class Writer:
         beats = self._is_beat_due
         work = partial(self._work, batch=self._batch(some), beats=beats)
         try:
-            written = await self._database.book(work)
+            settles = any(isinstance(operation.what, Closed) for operation in some)
+            written = await self._database.book(work, settles=settles)
         except DatabaseAway as error:
             for operation in some:
                 operation.again = True

@@ -18,12 +18,14 @@ from monoize.store import schema
 from monoize.store.database import (
     ENGINE_OPTIONS,
     UNSTORABLE,
+    Booking,
     Database,
     Dialect,
     Durability,
     Work,
     database_place,
 )
+from monoize.store.journal_postgresql import PostgresqlStatements
 
 __all__ = ["PostgresqlDatabase"]
 
@@ -128,6 +130,12 @@ class PostgresqlDatabase(Database):
                 if _sqlstate(error) not in _AGAIN:
                     raise
         return await self._done(self._writers, work)
+
+    @override
+    async def book(self, booking: Booking[T], *, settles: bool = True) -> T:
+        """All of it waits for the server's disk: the server may die without us, and we would go on with what it forgot."""
+        del settles
+        return await self.write(lambda connection: booking(PostgresqlStatements(connection)))
 
     async def _done(self, engine: AsyncEngine, work: Work[T]) -> T:
         if self._closed:

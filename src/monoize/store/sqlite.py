@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -111,8 +112,8 @@ class SqliteDatabase(Database):
         return await self._writer.run(work)
 
     @override
-    async def book(self, booking: Booking[T]) -> T:
-        return await self._writer.book(booking)
+    async def book(self, booking: Booking[T], *, settles: bool = True) -> T:
+        return await self._writer.book(booking, settles=settles)
 
     @override
     async def aclose(self) -> None:
@@ -132,6 +133,7 @@ class _Lane:
     def __init__(self, file: Path, durability: Durability, threads: int, *, begin: str) -> None:
         self._engine = _engine(file, durability, threads, begin)
         self._begin = begin
+        self._syncs = durability == "full"
         self._threads = ThreadPoolExecutor(threads, "monoize-store")
         self._waiting = 0
         self._closed = False
@@ -139,8 +141,8 @@ class _Lane:
     async def run(self, work: Work[T]) -> T:
         return await self._in_thread(self._worked, work)
 
-    async def book(self, booking: Booking[T]) -> T:
-        return await self._in_thread(self._booked, booking)
+    async def book(self, booking: Booking[T], *, settles: bool) -> T:
+        return await self._in_thread(partial(self._booked, settles=settles), booking)
 
     async def _in_thread(self, done: Callable[[V], T], what: V) -> T:
         if self._closed:
@@ -171,11 +173,13 @@ class _Lane:
         with self._engine.begin() as connection:
             return work(connection)
 
-    def _booked(self, booking: Booking[T]) -> T:
+    def _booked(self, booking: Booking[T], *, settles: bool) -> T:
         """Without SQLAlchemy's own transaction, which costs more than the ledger's statements (journal_sqlite.py)."""
         pooled = self._engine.raw_connection()
         try:
             driver = cast("sqlite3.Connection", pooled.driver_connection)
+            if self._syncs:
+                _sync(driver, pooled.info, settles=settles)
             driver.execute(self._begin)
             try:
                 result = booking(SqliteStatements(driver))
@@ -194,6 +198,13 @@ class _Lane:
             await asyncio.to_thread(self._engine.dispose)
 
 
+def _sync(driver: sqlite3.Connection, info: dict[str, Any], *, settles: bool) -> None:
+    """Whether the next commit waits for the disk; one that does takes those before it along."""
+    if info.get("waits for the disk", True) is not settles:
+        driver.execute(f"PRAGMA synchronous = {'FULL' if settles else 'NORMAL'}")
+        info["waits for the disk"] = settles
+
+
 def _named(error: Exception, origin: BaseException | None) -> Exception:
     kind = getattr(origin, "sqlite_errorcode", 0) & 0xFF  # the rest says more than we tell
     return _Away(kind) if kind in _AWAY else error
@@ -208,6 +219,7 @@ def _engine(file: Path, durability: Durability, connections: int, begin: str) ->
         connect_args={"timeout": _BUSY_SECONDS, "check_same_thread": False},
         **ENGINE_OPTIONS,
     )
+    syncs = durability == "full" and "IMMEDIATE" in begin
     pragmas = [
         "PRAGMA auto_vacuum = INCREMENTAL",  # of a new file only, and only before WAL
         "PRAGMA journal_mode = WAL",
@@ -226,6 +238,9 @@ def _engine(file: Path, durability: Durability, connections: int, begin: str) ->
 
     @event.listens_for(engine, "begin")
     def start(connection: Connection) -> None:
+        if syncs:
+            line = connection.connection
+            _sync(cast("sqlite3.Connection", line.driver_connection), line.info, settles=True)
         connection.exec_driver_sql(begin)
 
     return engine

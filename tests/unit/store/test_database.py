@@ -560,3 +560,24 @@ def test_the_documented_times_are_the_real_ones():
         f"two pools of {server._CONNECTIONS} connections",
     ):
         assert line in page
+
+
+@pytest.mark.spec("T38")
+async def test_only_what_settles_waits_for_the_disk_and_everything_else_as_before(tmp_path):
+    """A reservation that the power takes away takes its request along; a charge, and any other change, must stay."""
+    database = await Database.open("sqlite:///./a.db", tmp_path)
+
+    def waits(connection):
+        return connection.exec_driver_sql("PRAGMA synchronous").scalar()
+
+    seen = []
+    try:
+        for settles in (True, False, True, False):
+            await database.book(lambda _: None, settles=settles)
+            seen.append(
+                database._writer._engine.pool.connect().info.get("waits for the disk", True)
+            )
+        assert await database.write(waits) == 2
+    finally:
+        await database.aclose()
+    assert seen == [True, False, True, False]
