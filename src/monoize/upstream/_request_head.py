@@ -62,4 +62,3 @@ def _checked(name: str) -> str:
     if not _TOKEN.fullmatch(lowered):
         raise UpstreamFailed("the provider could not be reached: a header's name is no name")
     return lowered
-
