@@ -6,7 +6,7 @@ SHARED := ../shared
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak check fmt lint types imports cover conformance conformance-write agent-baseline bench-agent bench-reframer lock docs artifacts spec clean
+.PHONY: help run test soak check fmt lint types imports cover conformance conformance-write agent-baseline bench bench-growth bench-agent bench-reframer lock docs artifacts spec clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
@@ -74,6 +74,12 @@ conformance-write: $(VENV)/.dev  ## the same, and put the figures into README.md
 
 agent-baseline: $(VENV)/.dev  ## the corpus and the prompts on the local model, under ten minutes; renews docs/agent-baseline.md
 	@$(BIN)/python bench/agent_baseline.py
+
+bench: $(VENV)/.dev  ## what a call costs, beside nginx and peers (ARGS="--cells chat-chat"); six minutes; renews docs/performance.md
+	@$(BIN)/python bench/gateway --write $(ARGS)
+
+bench-growth: $(VENV)/.dev  ## how the cost grows with messages, bytes, streams, keys, providers, rules, log rows; under 15 minutes
+	@$(BIN)/python bench/gateway --growth --write $(ARGS)
 
 bench-agent: $(VENV)/.dev  ## CPU of the agent runtime per round
 	@$(BIN)/python bench/agent_round.py
