@@ -345,6 +345,9 @@ class Busy(Database):
             raise DatabaseAway("lost")
         return done
 
+    async def book(self, booking, *, settles=True):
+        raise NotImplementedError
+
     async def aclose(self):
         raise NotImplementedError
 
