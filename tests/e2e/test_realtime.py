@@ -13,7 +13,7 @@ from typing import Any
 import openai
 import pytest
 
-from fakes.dashboard import until
+from fakes.dashboard import until as seen_when
 from fakes.gateway import KEY
 from fakes.realtime_gateway import RealtimeGateway, provider
 from fakes.realtime_upstream import RealtimeUpstream
@@ -116,7 +116,8 @@ def on_chat(session_upstream: FakeUpstream) -> Iterator[RealtimeGateway]:
     }
     with RealtimeGateway([chat]) as gateway:
         yield gateway
-        until(gateway.unfinished, lambda left: left == [])  # the caller has gone a moment ago
+        # The caller has gone a moment ago.
+        assert seen_when(gateway.unfinished, lambda left: left == []) == []
 
 
 async def test_a_session_in_text_is_put_together_on_any_chat_model(on_chat, upstream):
