@@ -26,7 +26,16 @@ from monoize.server.state import DATA, local_engines
 from monoize.settings import ServerSettings, Settings, is_loopback, load
 from monoize.telemetry import logs, scrub
 
-__all__ = ["Place", "address_problem", "checked", "create", "run", "settings_for", "welcome"]
+__all__ = [
+    "Place",
+    "address_problem",
+    "begin_to_collect",
+    "checked",
+    "create",
+    "run",
+    "settings_for",
+    "welcome",
+]
 
 # Longer than callers and proxies keep an idle connection: who closes first must not be us, or a request that is just being
 # sent on it is lost (httpx keeps 5 s, aiohttp 15 s, nginx 60 s).
@@ -164,10 +173,10 @@ def application(place: Place) -> App:
     """Relative paths of the settings lie below the folder of the file, or here where there is none."""
     folder = place.config.resolve().parent if place.config is not None else Path.cwd()
     load = partial(settings_for, place)
-    return App(House(load, folder=folder, file=place.config, when_settled=_begin_to_collect))
+    return App(House(load, folder=folder, file=place.config, when_settled=begin_to_collect))
 
 
-def _begin_to_collect() -> None:
+def begin_to_collect() -> None:
     """What the start has made stays until the end: the collector, off until now, will not look through it again."""
     gc.collect()
     gc.freeze()
