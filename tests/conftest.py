@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from fakes.behaviours import BEHAVIOURS
 from fakes.caller import Caller
 from fakes.gateway import GatewayProcess
 from fakes.upstream import FakeUpstream
+
+SOAK = os.environ.get("MONOIZE_SOAK") == "1"
+# For properties that say nothing else. No deadline: how long an example takes says more of the machine than of us.
+settings.register_profile("plain", max_examples=40, deadline=None)
+settings.register_profile("soak", max_examples=400, deadline=None)
+settings.load_profile("soak" if SOAK else "plain")
 
 _RUNNING: list[GatewayProcess] = []
 

@@ -169,7 +169,7 @@ def spiced(value, rng):
 def test_a_bad_request_is_refused_with_its_place_or_read(id):
     codec = protocol(id)
 
-    @settings(RELAXED, max_examples=300)
+    @settings(RELAXED, max_examples=120)
     @given(st.dictionaries(st.sampled_from(FIELDS), junk, max_size=5), st.integers(0, 2**32))
     def check(body, seed):
         body = spiced(body, random.Random(seed))
@@ -192,7 +192,7 @@ def test_a_bad_request_is_refused_with_its_place_or_read(id):
 def test_an_odd_reply_is_read_and_written_without_a_crash(id):
     codec = protocol(id)
 
-    @settings(RELAXED, max_examples=200)
+    @settings(RELAXED, max_examples=80)
     @given(st.dictionaries(st.sampled_from(FIELDS), junk, max_size=5), st.integers(0, 2**32))
     def check(body, seed):
         body = spiced(body, random.Random(seed))
@@ -208,7 +208,7 @@ def test_an_odd_reply_is_read_and_written_without_a_crash(id):
 def test_an_odd_stream_is_read_and_written_without_a_crash(id):
     codec = protocol(id)
 
-    @settings(RELAXED, max_examples=150)
+    @settings(RELAXED, max_examples=60)
     @given(
         st.lists(st.dictionaries(st.sampled_from(FIELDS), junk, max_size=4), max_size=6),
         st.integers(0, 2**32),

@@ -34,7 +34,7 @@ CODES = {
     "BudgetExceeded",
 }
 SEEDED = settings(
-    max_examples=250,
+    max_examples=100,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),

@@ -396,7 +396,7 @@ VALUES = st.recursive(
 
 @pytest.mark.spec("D44")
 @settings(
-    max_examples=5_000 if SOAK else 300,
+    max_examples=5_000 if SOAK else 250,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

@@ -19,7 +19,7 @@ from monoize.money import (
 from monoize.money.classes import INPUT_CLASSES
 from monoize.urp import Usage
 
-PATIENT = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PATIENT = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FLAT = parse_rates({"input": 1, "output": 10})
 APART = parse_rates(
     {

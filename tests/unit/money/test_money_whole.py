@@ -17,7 +17,7 @@ from monoize.money.weigh import Load, weigh
 from monoize.money.whole import ratio, whole
 from monoize.urp import Message, Reasoning, Role, Text, Tool, UrpRequest, Usage
 
-PATIENT = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PATIENT = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 WIDE = Context(prec=2000)  # no product of this file is longer
 SAME_AS = {
     "cached_read": "input",

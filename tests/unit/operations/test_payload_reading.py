@@ -184,7 +184,7 @@ ANYTHING = st.dictionaries(
 
 
 @pytest.mark.parametrize("id", IDS)
-@settings(deadline=None, derandomize=True, max_examples=400)
+@settings(deadline=None, derandomize=True, max_examples=150)
 @given(wire=ANYTHING | JSON, complete=st.booleans(), sometimes=st.sets(st.sampled_from(NAMES)))
 def test_whatever_json_comes_is_read_or_refused(id, wire, complete, sometimes):
     plug_in = operation(id)

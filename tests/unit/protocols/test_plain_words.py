@@ -41,7 +41,7 @@ from monoize.urp import (
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "open"
 PROTOCOLS = ("chat_completion", "messages", "responses", "gemini")
 RELAXED = settings(
-    max_examples=80,
+    max_examples=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

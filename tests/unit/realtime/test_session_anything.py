@@ -159,7 +159,7 @@ def _from_parts(draw: Any, stage: Stage) -> Any:
 
 
 @given(st.data(), configs)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_promises_of_a_session_hold(data, config):
     stage = Stage(state(config=config))
     for _ in range(data.draw(st.integers(0, 40))):

@@ -94,7 +94,7 @@ places = st.builds(
 
 
 @pytest.mark.spec("D27", "ROUT-2", "ROUT-3")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(places, max_size=4, unique_by=lambda place: place[0]),
     st.sampled_from([None, Decimal(2)]),

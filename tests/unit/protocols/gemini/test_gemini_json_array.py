@@ -107,7 +107,7 @@ pieces = st.sampled_from(
 
 
 @pytest.mark.spec("T12")
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=100, derandomize=True, deadline=None)
 @given(st.lists(pieces, max_size=20).map(b"".join), st.integers(0, 60))
 def test_any_bytes_are_cut_as_one_by_one(body, cut):
     def events(chunks):
