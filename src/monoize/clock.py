@@ -66,9 +66,8 @@ _LETTER_OF = (_ALPHABET * 5)[:256].encode()
 _UNFAIR = bytes(range(_FAIR, 256))
 # Shared by all threads: taking the last of a list is one step, so nobody gets what another got.
 _waiting: list[str] = []
-if hasattr(
-    os, "register_at_fork"
-):  # what the parent would give next must not be given by a child, too
+if hasattr(os, "register_at_fork"):
+    # What the parent would give next must not be given by a child, too.
     os.register_at_fork(after_in_child=_waiting.clear)
 
 

@@ -94,9 +94,8 @@ class StreamBody:
                 async for chunk in chunks:
                     yield chunk
         except MonoizeError as error:
-            if (
-                not self._ended
-            ):  # a provider that breaks off after its last event has said everything
+            # A provider that breaks off after its last event has said everything.
+            if not self._ended:
                 await self._settle("error", error)
                 yield writer.events(encoder.event(_as_event(error)))
         except Exception:  # the outermost loop of a stream: its caller must see a bad end

@@ -1,18 +1,35 @@
 """The short way for conversations and replies that are nothing but words: most are.
 
-An encoder asks here first. It gets the words, or None when something else hangs on one of them (a call, a picture,
-a seal, an unknown field), and then goes its long way, which writes the same for plain words.
+A codec asks here first. It gets the words, or None when something else hangs on one of them (a call, a picture, a
+seal, an unknown field), and then goes its long way, which reads and writes the same for plain words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from monoize.urp import Choice, Message, Part, Role, Text, UrpResponse
+from monoize.urp import Choice, Message, Part, Role, Source, Text, UrpResponse
 
-__all__ = ["plain_reply", "plain_talk"]
+__all__ = ["bare_texts", "plain_reply", "plain_talk"]
 
 _ASSISTANT, _TOOL = Role.ASSISTANT, Role.TOOL
+_BARE = 2  # fields: a type and a text
+
+
+def bare_texts(content: Any, kinds: tuple[str, ...], dialect: str) -> tuple[Text, ...] | None:
+    """A list of nothing but `{"type": one of these kinds, "text": ...}`; None for every other content."""
+    if type(content) is not list:
+        return None
+    texts = []
+    for wire in content:
+        if type(wire) is not dict or len(wire) != _BARE or wire.get("type") not in kinds:
+            return None
+        words = wire.get("text")
+        if type(words) is not str:
+            return None
+        texts.append(Text(content=words, source=Source(dialect, wire)))
+    return tuple(texts)
 
 
 def plain_talk(messages: Sequence[Message], dialect: str) -> list[str] | None:

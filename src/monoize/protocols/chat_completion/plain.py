@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from monoize.protocols._plain import bare_texts
 from monoize.protocols.chat_completion.fields import DIALECT
 from monoize.urp import Message, Role, Source, Text
 
@@ -20,7 +21,8 @@ _ROLES = {
     "user": Role.USER,
     "assistant": Role.ASSISTANT,
 }
-_BARE = 2  # fields: a role and a content, or a type and a text
+_TEXTS = ("text",)
+_BARE = 2  # fields: a role and a content
 
 
 def plain_message(wire: Any) -> Message | None:
@@ -33,20 +35,5 @@ def plain_message(wire: Any) -> Message | None:
         return None
     if type(content) is str:
         return Message(role=role, parts=(Text(content=content),), source=Source(DIALECT, wire))
-    texts = _texts(content)
+    texts = bare_texts(content, _TEXTS, DIALECT)
     return None if texts is None else Message(role=role, parts=texts, source=Source(DIALECT, wire))
-
-
-def _texts(content: Any) -> tuple[Text, ...] | None:
-    """A list of `{"type": "text", "text": ...}` and nothing else; None for every other content."""
-    if type(content) is not list:
-        return None
-    texts = []
-    for wire in content:
-        if type(wire) is not dict or len(wire) != _BARE or wire.get("type") != "text":
-            return None
-        words = wire.get("text")
-        if type(words) is not str:
-            return None
-        texts.append(Text(content=words, source=Source(DIALECT, wire)))
-    return tuple(texts)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from monoize.protocols._plain import bare_texts
 from monoize.protocols.messages.dialect import DIALECT
 from monoize.urp import Message, Role, Source, Text
 
 __all__ = ["plain_message"]
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
-_BARE = 2  # fields: a role and a content, or a type and a text
+_TEXTS = ("text",)
+_BARE = 2  # fields: a role and a content
 
 
 def plain_message(wire: Any) -> Message | None:
@@ -27,20 +29,9 @@ def plain_message(wire: Any) -> Message | None:
         return None
     if type(content) is str:
         parts: tuple[Text, ...] = (Text(content=content, source=Source(DIALECT, content)),)
-    elif type(content) is list and (texts := _texts(content)) is not None:
-        parts = tuple(texts)
     else:
-        return None
+        texts = bare_texts(content, _TEXTS, DIALECT)
+        if texts is None:
+            return None
+        parts = texts
     return Message(role=role, parts=parts, source=Source(DIALECT, wire))
-
-
-def _texts(content: list[Any]) -> list[Text] | None:
-    texts = []
-    for block in content:
-        if type(block) is not dict or len(block) != _BARE or block.get("type") != "text":
-            return None
-        words = block.get("text")
-        if type(words) is not str:
-            return None
-        texts.append(Text(content=words, source=Source(DIALECT, block)))
-    return texts

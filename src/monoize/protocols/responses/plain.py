@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from monoize.protocols._plain import bare_texts
 from monoize.protocols.responses.vocabulary import DIALECT
 from monoize.urp import Message, Role, Source, Text
 
@@ -16,7 +17,7 @@ __all__ = ["plain_item"]
 # The place of a system message among the items is remembered, which is not the business of this module.
 _ROLES = {"developer": Role.DEVELOPER, "user": Role.USER, "assistant": Role.ASSISTANT}
 _TEXTS = ("input_text", "output_text")
-_BARE = 2  # fields: a role and a content, or a type and a text
+_BARE = 2  # fields: a role and a content
 
 
 def plain_item(wire: Any) -> Message | None:
@@ -31,20 +32,9 @@ def plain_item(wire: Any) -> Message | None:
         return None
     if type(content) is str:
         parts: tuple[Text, ...] = (Text(content=content),)
-    elif type(content) is list and (texts := _texts(content)) is not None:
-        parts = tuple(texts)
     else:
-        return None
+        texts = bare_texts(content, _TEXTS, DIALECT)
+        if texts is None:
+            return None
+        parts = texts
     return Message(role=role, parts=parts, source=Source(DIALECT, wire))
-
-
-def _texts(content: list[Any]) -> list[Text] | None:
-    texts = []
-    for part in content:
-        if type(part) is not dict or len(part) != _BARE or part.get("type") not in _TEXTS:
-            return None
-        words = part.get("text")
-        if type(words) is not str:
-            return None
-        texts.append(Text(content=words, source=Source(DIALECT, part)))
-    return texts
