@@ -185,10 +185,12 @@ async def test_an_upload_that_is_cancelled_at_its_very_end_is_done_or_not(store)
         upload = asyncio.create_task(put(store, "late", *[bytes(1024**2)] * 6))
         for _ in range(turns):
             await asyncio.sleep(0)
-        upload.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await upload
+        came_in_time = upload.cancel()
+        if came_in_time:
+            with pytest.raises(asyncio.CancelledError):
+                await upload
         before = await store.has("late")
+        assert before or came_in_time  # an upload that ended is there
         await asyncio.sleep(0.05)
         assert await store.has("late") is before  # nothing goes on behind our back
         await store.delete("late")
