@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
+from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 from typing_extensions import override
@@ -23,28 +23,56 @@ __all__ = ["SqliteStatements"]
 
 # Rows of one step: few texts, and few steps for any number of rows.
 _STEPS = (32, 16, 8, 4, 2, 1)
+_PATTERNS_KEPT = 64  # of NULLs in the rows of one statement
 
 
 class _ManyRows:
-    """A statement for many rows, as one text for each of a few numbers of them."""
+    """A statement for many rows, as one text for each of a few numbers of them.
 
-    def __init__(self, before: str, places: str, after: str = "") -> None:
-        self._texts = [(size, before + ", ".join([places] * size) + after) for size in _STEPS]
+    Only numbers and texts are sent as values. NULL stands in the text itself and a truth is sent as a number: for either
+    of them the driver looks for an adapter first, which takes longer than all that follows. Rows have their NULLs in the
+    same few places.
+    """
+
+    def __init__(self, before: str, after: str = "", *, row: str = "({})") -> None:
+        self._before = before
+        self._after = after
+        self._row = row
+        self._texts: dict[tuple[bool, ...], list[tuple[int, str]]] = {}
 
     def run(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> list[Row]:
         """What it answers, to all rows together."""
         found: list[Row] = []
-        begin, count = 0, len(rows)
-        for size, text in self._texts:
-            while count - begin >= size:
-                values = list(chain.from_iterable(rows[begin : begin + size]))
-                found += connection.execute(text, values)
-                begin += size
+        for nulls, alike in _by_nulls(rows).items():
+            begin, count = 0, len(alike)
+            for size, text in self._texts.get(nulls) or self._written(nulls):
+                while count - begin >= size:
+                    found += connection.execute(text, _values(alike[begin : begin + size]))
+                    begin += size
         return found
 
+    def _written(self, nulls: tuple[bool, ...]) -> list[tuple[int, str]]:
+        row = self._row.format(", ".join("NULL" if is_null else "?" for is_null in nulls))
+        texts = [(size, self._before + ", ".join([row] * size) + self._after) for size in _STEPS]
+        if len(self._texts) < _PATTERNS_KEPT:
+            self._texts[nulls] = texts
+        return texts
 
-def _places(count: int, more: str = "") -> str:
-    return f"({', '.join('?' * count)}{more})"
+
+def _by_nulls(rows: Sequence[Row]) -> dict[tuple[bool, ...], list[Row]]:
+    alike: dict[tuple[bool, ...], list[Row]] = {}
+    for row in rows:
+        alike.setdefault(tuple([value is None for value in row]), []).append(row)
+    return alike
+
+
+def _values(rows: Sequence[Row]) -> list[Any]:
+    return [
+        value if value.__class__ is not bool else int(value)
+        for row in rows
+        for value in row
+        if value is not None
+    ]
 
 
 def _insert(table: str, names: Sequence[str], fixed: Mapping[str, str] | None = None) -> _ManyRows:
@@ -52,7 +80,7 @@ def _insert(table: str, names: Sequence[str], fixed: Mapping[str, str] | None = 
     more = "".join(f", '{value}'" for value in fixed.values())
     columns = ", ".join((*names, *fixed))
     before = f"INSERT INTO {table} ({columns}) VALUES "  # noqa: S608 - our own names
-    return _ManyRows(before, _places(len(names), more))
+    return _ManyRows(before, row=f"({{}}{more})")
 
 
 def _end_logs() -> _ManyRows:
@@ -60,7 +88,6 @@ def _end_logs() -> _ManyRows:
     changes = ", ".join(f"{name} = ended.column{at}" for at, name in enumerate(CLOSED, 2))
     return _ManyRows(
         f"UPDATE request_logs SET {changes} FROM (VALUES ",  # noqa: S608 - our own names
-        _places(1 + len(CLOSED)),
         ") AS ended WHERE request_logs.request_id = ended.column1",
     )
 
@@ -70,7 +97,6 @@ def _lookup(columns: str, table: str, *by: str) -> _ManyRows:
     on = " AND ".join(f"{column} = named.column{at}" for at, column in enumerate(by, 1))
     return _ManyRows(
         f"SELECT {columns} FROM (VALUES ",  # noqa: S608 - our own names
-        _places(len(by)),
         f") AS named CROSS JOIN {table} ON {on}",
     )
 
@@ -79,10 +105,9 @@ _KNOWN_REQUESTS = _lookup("request_id", "request_logs", "request_id")
 _RESERVATIONS = _lookup(", ".join(RESERVATION), "reservations", "request_id")
 _USERS = _lookup("id, balance, reserved", "users", "id")
 _SPEND = _lookup('key_id, "window", spent, reserved', "spend", "key_id", '"window"')
-_REMOVE_RESERVATIONS = _ManyRows("DELETE FROM reservations WHERE request_id IN (", "?", ")")
+_REMOVE_RESERVATIONS = _ManyRows("DELETE FROM reservations WHERE request_id IN (", ")", row="{}")
 _SAW = _ManyRows(
     "INSERT INTO instances (id, host, pid, seen_at) VALUES ",
-    _places(4),
     " ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at",
 )
 _ADD_CHARGES = _insert("ledger", CHARGE)
@@ -93,18 +118,16 @@ _ADD_LOGS = _insert("request_logs", WHOLE.names)
 _ADD_TO_USERS = _ManyRows(
     "UPDATE users SET balance = balance - line.column2, reserved = reserved + line.column3"
     " FROM (VALUES ",
-    _places(3),
     ") AS line WHERE users.id = line.column1",  # a balance of NULL stays so: not prepaid
 )
 # Of lines that are all there: what would be inserted is never seen.
 _ADD_TO_SPEND = _ManyRows(
     'INSERT INTO spend (key_id, "window", spent, reserved) VALUES ',
-    _places(4),
     ' ON CONFLICT (key_id, "window") DO UPDATE SET'
     " spent = spent + excluded.spent, reserved = reserved + excluded.reserved",
 )
 _EMPTY_SPEND = _ManyRows(
-    'INSERT INTO spend (key_id, "window", spent, reserved) VALUES ', "(?, ?, 0, 0)"
+    'INSERT INTO spend (key_id, "window", spent, reserved) VALUES ', row="({}, 0, 0)"
 )
 
 

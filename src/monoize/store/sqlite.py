@@ -39,6 +39,7 @@ V = TypeVar("V")
 
 _OLDEST = (3, 33)  # UPDATE … FROM
 _READERS = 4
+_STATEMENTS_KEPT = 512  # prepared: the ledger has some ten, each for six numbers of rows
 _BUSY_SECONDS = 5.0  # how long another process may hold the write lock
 _QUEUE_SECONDS = 5.0  # work that waited longer for its thread is not begun
 _QUEUE_LENGTH = 10_000
@@ -216,7 +217,11 @@ def _engine(file: Path, durability: Durability, connections: int, begin: str) ->
         poolclass=QueuePool,
         pool_size=connections,
         max_overflow=0,
-        connect_args={"timeout": _BUSY_SECONDS, "check_same_thread": False},
+        connect_args={
+            "timeout": _BUSY_SECONDS,
+            "check_same_thread": False,
+            "cached_statements": _STATEMENTS_KEPT,
+        },
         **ENGINE_OPTIONS,
     )
     syncs = durability == "full" and "IMMEDIATE" in begin
