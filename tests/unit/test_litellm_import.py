@@ -53,6 +53,15 @@ def waterfall(config: dict[str, Any], name: str) -> list[tuple[str, str]]:
     ]
 
 
+def test_a_header_that_cannot_be_sent_is_left_out_and_said():
+    headers = {"openai/*": "x", "X-Good": "y", "X-Split": "a\nb"}
+    config, notes = brought(
+        models(("m", {"model": "openai/gpt-5", "api_base": BASE, "extra_headers": headers}))
+    )
+    assert config["providers"][0]["channels"][0]["headers"] == {"x-good": "y"}
+    assert any("cannot be sent as a header" in reason for reason in notes.values())
+
+
 # --- one deployment ---
 
 

@@ -15,6 +15,7 @@ from monoize.litellm_import.report import LeftOut, Report, listed, number
 from monoize.litellm_import.vendors import UNSUPPORTED, VENDORS, Vendor, inferred, not_a_chat_model
 from monoize.money.rates import parse_rates
 from monoize.settings import RuleSettings
+from monoize.settings.checks import can_be_sent
 from monoize.transform import compiled
 
 __all__ = ["Channel", "Deployment", "deployments"]
@@ -315,7 +316,10 @@ def _headers(params: Mapping[str, Any], where: str, report: Report) -> tuple[tup
     organization = report.text(params.get("organization"), f"{where}.organization")
     if organization:
         found["openai-organization"] = organization
-    return tuple(sorted(found.items()))
+    sendable = {name: value for name, value in found.items() if can_be_sent(name, value)}
+    for name in found.keys() - sendable.keys():
+        report.note(where, f"{name!r} cannot be sent as a header, so it is left out")
+    return tuple(sorted(sendable.items()))
 
 
 # --- how it is asked ---

@@ -12,7 +12,15 @@ from monoize.errors import ConfigError
 from monoize.settings.accounts import BudgetSettings, KeySettings
 from monoize.settings.providers import ProviderSettings
 
-__all__ = ["check_engines", "check_key", "check_provider", "check_ranges", "is_loopback", "unique"]
+__all__ = [
+    "can_be_sent",
+    "check_engines",
+    "check_key",
+    "check_provider",
+    "check_ranges",
+    "is_loopback",
+    "unique",
+]
 
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -33,8 +41,12 @@ def check_provider(provider: ProviderSettings, where: str) -> None:
         place = f"{where}.channels[{channel.id}]"
         _check_url(channel.base_url, provider.type, f"{place}.base_url")
         for header, value in channel.headers.items():
-            if not _HEADER_NAME.fullmatch(header) or not _HEADER_VALUE.fullmatch(value):
+            if not can_be_sent(header, value):
                 raise ConfigError(f"{place}.headers: {header!r} cannot be sent as a header")
+
+
+def can_be_sent(header: str, value: str) -> bool:
+    return bool(_HEADER_NAME.fullmatch(header) and _HEADER_VALUE.fullmatch(value))
 
 
 def check_key(key: KeySettings, where: str, *, counted: bool = True) -> None:
