@@ -65,7 +65,7 @@ def decode_media(kind: str, wire: Any, path: str) -> tuple[Media, str | None, Ma
     fields, rest = split(_reading.object_at(wire, path), _BLOB if kind == "inlineData" else _FILE)
     media_type = _reading.text(fields, "mimeType", path)
     if kind == "inlineData":
-        data = _reading.text(fields, "data", path) or ""
+        data = _standard(_reading.text(fields, "data", path) or "")
         media_type = media_type or "application/octet-stream"
         return Base64(data=data, media_type=media_type), media_type, rest
     uri = _reading.text(fields, "fileUri", path) or ""
@@ -75,6 +75,14 @@ def decode_media(kind: str, wire: Any, path: str) -> tuple[Media, str | None, Ma
         else FileId(protocol=DIALECT, id=uri, media_type=media_type)
     )
     return media, media_type or _guessed_type(uri), rest
+
+
+def _standard(data: str) -> str:
+    """Google reads both alphabets of base64 and its SDK writes the one for URLs, without padding; nobody else reads that."""
+    if "-" not in data and "_" not in data:
+        return data
+    plain = data.replace("-", "+").replace("_", "/").rstrip("=")
+    return plain + "=" * (-len(plain) % 4)
 
 
 def media_part(media: Media, media_type: str | None, **fields: Any) -> Image | Audio | File:

@@ -134,6 +134,10 @@ def test_whoever_calls_a_function_is_the_model():
             {"inline_data": {"mime_type": "image/png", "data": "AA=="}},
             Image(media=Base64(data="AA==", media_type="image/png")),
         ),
+        (  # as Google's SDK writes it
+            {"inlineData": {"mimeType": "image/png", "data": "-_-_-w"}},
+            Image(media=Base64(data="+/+/+w==", media_type="image/png")),
+        ),
         (
             {"inlineData": {"mimeType": "audio/wav", "data": "AA=="}},
             Audio(media=Base64(data="AA==", media_type="audio/wav")),
