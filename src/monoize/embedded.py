@@ -10,14 +10,18 @@ import msgspec
 
 from monoize.clock import IdSource
 from monoize.settings import (
+    AgentSettings,
     ChannelSettings,
     KeySettings,
     ModelSettings,
     ProviderSettings,
     Settings,
+    TuningSettings,
 )
 
 __all__ = ["embedded_settings", "environment_providers", "first_key"]
+
+_WORKSPACE = "workspace"
 
 
 class _Vendor(msgspec.Struct, frozen=True):
@@ -151,8 +155,11 @@ def first_key(folder: Path, ids: IdSource) -> str:
 def embedded_settings(
     key: str, local: Iterable[ProviderSettings], environment: Mapping[str, str]
 ) -> Settings:
-    """The local engines first, then the environment's providers (INTERFACES)."""
+    """The local engines first, then the environment's providers (INTERFACES); a folder for tasks, for admins alone."""
+    workspace = {"workspace": {"folder": "./data/workspace", "create": True}}
+    agent = AgentSettings(tools={_WORKSPACE: workspace}, admin_tools=(_WORKSPACE,))
     return Settings(
+        settings=TuningSettings(agent=agent),
         providers=(*local, *environment_providers(environment)),
         keys=(KeySettings(name="first", key=key, username="admin", role="admin"),),
     )

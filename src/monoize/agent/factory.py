@@ -34,6 +34,7 @@ Trace = tuple[Mapping[str, Any], ...]
 _OF_THE_WINDOW = 4
 _STRICT_RETRIES, _LEGACY_RETRIES = 1, 3  # D40
 _REVIEWED = ("scope:write", "scope:execute")
+_ASKED_ON_CODE = ("scope:execute",)  # a program goes wherever the gateway's user may go
 _BUDGETS: Mapping[str, type] = {
     "context_budget": ContextBudget,
     "tool_output_budget": ToolOutputBudget,
@@ -135,6 +136,8 @@ class _Draft:
             self._set("allowed_tools", (), "forbidden_has_no_tools")
         else:
             self._set("allowed_tools", self._request.manifest.names(), "all_of_the_manifest")
+            if page == "code":
+                self._set("approval", _ASKED_ON_CODE, "page_code_asks_before_commands")
 
     @property
     def _policy(self) -> Any:

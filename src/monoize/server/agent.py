@@ -1,10 +1,10 @@
-"""The doors of agent runs: begin, watch, list, show, download, interrupt, verify and replay (spec 5)."""
+"""The doors of agent runs: preview, begin, watch, list, show, download, interrupt, verify and replay (spec 5)."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any, assert_never
 
@@ -12,7 +12,7 @@ import msgspec
 
 from monoize import wirejson
 from monoize.agent.live.watching import Delta, Ended, Seen, StateSeen, ToolSeen
-from monoize.agent.runs.request import read_request
+from monoize.agent.runs.request import RunRequest, read_request
 from monoize.errors import InvalidRequest, NotFound
 from monoize.pipeline.call import Answer, Body
 from monoize.server.agents import Agents
@@ -26,12 +26,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "begin",
+    "contract",
+    "entries",
     "events",
     "interrupt",
     "listed",
+    "payload",
     "replay",
     "show",
     "stats",
+    "tools",
     "transcript",
     "verify",
 ]
@@ -46,10 +50,7 @@ _KEEP_ALIVE = b": still running\n\n"
 
 async def begin(request: HttpRequest, state: State) -> Answer:
     """The run goes on when the caller hangs up: it has an id, and an end of its own."""
-    runs = await _runs(state)
-    _, wire = await read_json(request, state.kit.limits, state.kit.timeouts)
-    limit = state.settings.settings.agent.max_task_bytes
-    asked = read_request(wire, max_task_bytes=limit)
+    runs, asked = await _runs(state), await _asked(request, state)
     run_id = await runs.create(asked, request.caller, request.address)
     where = {"location": f"/v1/agent/runs/{run_id}", "x-monoize-run": run_id}
     if asked.stream:
@@ -57,6 +58,19 @@ async def begin(request: HttpRequest, state: State) -> Answer:
     shown = await _ended(runs, run_id, request, state)
     status = HTTPStatus.OK if shown.has_ended else HTTPStatus.ACCEPTED
     return json_answer(shown.reply(), status, where)
+
+
+async def contract(request: HttpRequest, state: State) -> Answer:
+    """The contract that the same body would be bound by; no run is begun."""
+    runs, asked = await _runs(state), await _asked(request, state)
+    found = await runs.preview(asked, request.caller, request.address)
+    return json_answer(msgspec.to_builtins(found))
+
+
+async def tools(request: HttpRequest, state: State) -> Answer:
+    """What the caller may name in `tools`."""
+    offered = (await _runs(state)).offered(request.caller)
+    return json_answer({"data": msgspec.to_builtins(offered)})
 
 
 async def listed(request: HttpRequest, state: State) -> Answer:
@@ -76,6 +90,7 @@ async def show(request: HttpRequest, state: State, *, run_id: str) -> Answer:
         {
             **shown.reply(),
             "run": msgspec.to_builtins(shown.row),
+            "task": await runs.task(run_id, request.caller),
             "waiting_for_approval": msgspec.to_builtins(waiting),
         }
     )
@@ -99,6 +114,26 @@ async def transcript(request: HttpRequest, state: State, *, run_id: str) -> Answ
         raise InvalidRequest("format must be jsonl or zip", param="format")
     name = f'attachment; filename="{run_id}.{form}"'
     return Answer(status=200, content_type=kind, headers={"content-disposition": name}, body=body)
+
+
+async def entries(request: HttpRequest, state: State, *, run_id: str) -> Answer:
+    """The transcript a page at a time."""
+    query = request.query
+    _known(query, ("from", "limit", "payloads"))
+    first, limit, payloads = query.get("from", "0"), _limit(query), query.get("payloads", "false")
+    if not re.fullmatch("[0-9]{1,9}", first):
+        raise InvalidRequest("from must be the number of an entry", param="from")
+    if payloads not in ("true", "false"):
+        raise InvalidRequest("payloads must be true or false", param="payloads")
+    page = await (await _runs(state)).entries(
+        run_id, request.caller, int(first), limit, payloads=payloads == "true"
+    )
+    return json_answer(msgspec.to_builtins(page))
+
+
+async def payload(request: HttpRequest, state: State, *, run_id: str, digest: str) -> Answer:
+    found = await (await _runs(state)).payload(run_id, request.caller, digest)
+    return json_answer(msgspec.to_builtins(found))
 
 
 async def interrupt(request: HttpRequest, state: State, *, run_id: str) -> Answer:
@@ -153,11 +188,20 @@ async def _ended(runs: RunService, run_id: str, request: HttpRequest, state: Sta
 # --- what is asked for ---
 
 
-def _filter(query: Mapping[str, str]) -> RunFilter:
-    unknown = next((name for name in query if name not in _PARAMETERS), None)
+async def _asked(request: HttpRequest, state: State) -> RunRequest:
+    _, wire = await read_json(request, state.kit.limits, state.kit.timeouts)
+    return read_request(wire, max_task_bytes=state.settings.settings.agent.max_task_bytes)
+
+
+def _known(query: Mapping[str, str], names: Sequence[str]) -> None:
+    unknown = next((name for name in query if name not in names), None)
     if unknown is not None:
-        known = ", ".join(_PARAMETERS)
+        known = ", ".join(names)
         raise InvalidRequest(f"{unknown[:64]!r} is no parameter here (known: {known})")
+
+
+def _filter(query: Mapping[str, str]) -> RunFilter:
+    _known(query, _PARAMETERS)
     running = query.get("running")
     if running not in (None, "true", "false"):
         raise InvalidRequest("running must be true or false", param="running")

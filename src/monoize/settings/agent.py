@@ -29,6 +29,7 @@ class AgentSettings(Section, frozen=True, kw_only=True):
     signing_key: str = "./data/transcript-key"  # Ed25519, made at first use
     # Name -> a source of tools, written as in a tool file (docs/agent.md). Callers name them; nothing else can be run.
     tools: Mapping[str, Mapping[str, Any]] = {}
+    admin_tools: tuple[str, ...] = ()  # of those, the ones that only admins may name
     max_concurrent: PositiveInt = 16  # runs of one process; others wait
     max_waiting: PositiveInt = 1000  # runs that have not ended, of all callers together
     max_task_bytes: PositiveInt = 1024**2

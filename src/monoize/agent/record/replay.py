@@ -13,20 +13,30 @@ import msgspec
 
 from monoize import wirejson
 from monoize.agent.boundary.prompt import wire_request
+from monoize.agent.canonical_json import EMPTY_HASH
 from monoize.agent.live.inferring import Mask
 from monoize.agent.machine.effects import Append
 from monoize.agent.machine.events import InferenceFailed, Inferred
 from monoize.agent.machine.reducer import advance
 from monoize.agent.machine.states import State
 from monoize.agent.record.entry import Entry
-from monoize.agent.record.recorded_run import RecordedRun, load
+from monoize.agent.record.recorded_run import PayloadMissing, RecordedRun, load
 from monoize.agent.record.retelling import Answered, Untellable, retold
 
-__all__ = ["Divergence", "DivergenceClass", "Replayed", "replay"]
+__all__ = ["Divergence", "DivergenceClass", "Replayed", "Side", "replay"]
 
 DivergenceClass: TypeAlias = Literal[
     "contract", "model", "adapter", "validation", "tool_result", "clock", "build"
 ]
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry with what it names, for people to compare; long texts are cut."""
+
+    entry: Mapping[str, Any]  # as in the transcript
+    action: str | None  # None: its payload is gone
+    result: str | None
+    meta: str | None
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +45,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     kind: DivergenceClass
     detail: str
+    expected: Side | None = None  # as it is recorded
+    actual: Side | None = None  # as it comes out now; None: nothing does
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +56,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     divergence: Divergence | None = None
 
 
+_SHOWN_BYTES = 32 * 1024  # of each payload of a side
 _FURTHER = ("follows", "proceed")  # entries of an event that came before
 
 
@@ -106,13 +119,26 @@ class _Held:
         kind, detail = _blame(self._run, recorded, now)
         if kind != "contract" and self._is_of_another_time(recorded):
             kind, detail = "clock", "it would have come out so at another time"
-        raise Diverged(Divergence(seq=recorded.seq, kind=kind, detail=detail))
+        raise Diverged(
+            Divergence(
+                seq=recorded.seq,
+                kind=kind,
+                detail=detail,
+                expected=_recorded_side(self._run, recorded),
+                actual=_side(now.entry, now.payloads.get),
+            )
+        )
 
     def gone_on(self, stopped: Untellable) -> Divergence:
         """The record goes on where we would wait."""
         recorded = self._run.entries[stopped.seq]
         kind: DivergenceClass = "clock" if self._is_of_another_time(recorded) else "build"
-        return Divergence(seq=stopped.seq, kind=kind, detail=stopped.reason)
+        return Divergence(
+            seq=stopped.seq,
+            kind=kind,
+            detail=stopped.reason,
+            expected=_recorded_side(self._run, recorded),
+        )
 
     def _is_of_another_time(self, recorded: Entry) -> bool:
         """Whether the same event, taken early or late, leads to this very entry, or waits for the event that it is of."""
@@ -141,11 +167,46 @@ class _Held:
             return
         body = wire_request(order, state.terms, stream=event.streamed, mask=self._mask).body
         if body != event.request:
+            expected = _recorded_side(self._run, self._run.entries[answered.seq])
             raise Diverged(
                 Divergence(
-                    seq=answered.seq, kind="adapter", detail="the request is written differently"
+                    seq=answered.seq,
+                    kind="adapter",
+                    detail="the request is written differently",
+                    expected=expected,
+                    actual=msgspec.structs.replace(expected, action=_text(body)),
                 )
             )
+
+
+# --- both sides ----------------------------------------------------------------------------------
+
+
+def _side(entry: Entry, payload: Callable[[str], bytes | None]) -> Side:
+    def told(digest: str) -> str | None:
+        data = b"" if digest == EMPTY_HASH else payload(digest)
+        return None if data is None else _text(data)
+
+    return Side(
+        entry=msgspec.to_builtins(entry),
+        action=told(entry.action_hash),
+        result=told(entry.result_hash),
+        meta=told(entry.meta_hash),
+    )
+
+
+def _recorded_side(run: RecordedRun, entry: Entry) -> Side:
+    def payload(digest: str) -> bytes | None:
+        try:
+            return run.payload(digest)
+        except PayloadMissing:
+            return None
+
+    return _side(entry, payload)
+
+
+def _text(data: bytes) -> str:
+    return data[:_SHOWN_BYTES].decode("utf-8", "replace")
 
 
 # --- what is to blame ----------------------------------------------------------------------------

@@ -15,8 +15,16 @@ from monoize.agent.ports import ToolAway, Toolbox
 from monoize.agent.tools import tool_file
 from monoize.agent.tools.tool_file import ToolFile
 from monoize.errors import ConfigError, InvalidRequest
+from monoize.settings import AgentSettings
 
-__all__ = ["AwayTools", "check_tools", "chosen_tools", "opened_tools"]
+__all__ = [
+    "AwayTools",
+    "check_tools",
+    "chosen_tools",
+    "opened_tools",
+    "read_source",
+    "tools_for",
+]
 
 _PLACE = "settings.agent.tools"
 
@@ -44,7 +52,15 @@ class AwayTools(Toolbox):
 def check_tools(configured: Mapping[str, Mapping[str, Any]]) -> None:
     """Raises ConfigError, with the place of the mistake; nothing is started."""
     for name in configured:
-        _read(name, configured)
+        read_source(name, configured)
+
+
+def tools_for(settings: AgentSettings, role: str) -> Mapping[str, Mapping[str, Any]]:
+    """The sources that such a caller may name."""
+    if role == "admin":
+        return settings.tools
+    kept = frozenset(settings.admin_tools)
+    return {name: source for name, source in settings.tools.items() if name not in kept}
 
 
 def chosen_tools(
@@ -65,13 +81,13 @@ def opened_tools(
 ) -> Toolbox:
     """A toolbox for one run. Tools that are gone from the configuration, or broken, are away; never another one instead."""
     try:
-        made = _together([_read(name, configured) for name in names])
+        made = _together([read_source(name, configured) for name in names])
         return tool_file.opened(made, folder, _PLACE)
     except (ConfigError, InvalidRequest) as error:
         return AwayTools("tools_unavailable", error.message)
 
 
-def _read(name: str, configured: Mapping[str, Mapping[str, Any]]) -> ToolFile:
+def read_source(name: str, configured: Mapping[str, Mapping[str, Any]]) -> ToolFile:
     if name not in configured:
         raise ConfigError(f"{_PLACE}.{name} is not configured any more")
     # References to the environment were looked up when the config was read.

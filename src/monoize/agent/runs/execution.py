@@ -38,7 +38,7 @@ from monoize.store.agent_runs import RunRow
 from monoize.store.database import Database
 from monoize.telemetry.agent_runs import EndedRun, RunCounts
 
-__all__ = ["Executor", "Surroundings", "ended_run", "row_of"]
+__all__ = ["Executor", "Surroundings", "ended_run", "put_away", "row_of", "toolbox_of"]
 
 log = logging.getLogger("monoize.agent")
 
@@ -164,7 +164,7 @@ class Executor:
     ) -> RunState:
         run_id, around = record.run_id, self._around
         channel = self.channel(run_id)
-        toolbox = self._toolbox(record)
+        toolbox = toolbox_of(record, around)
         model = LiveModel(
             run_id, around.kit, lambda: around.caller(record.key), address=record.address
         )
@@ -191,16 +191,10 @@ class Executor:
         finally:
             ticking.cancel()
             await asyncio.wait((ticking,))
-            await _put_away(toolbox)
+            await put_away(toolbox)
         if running.left:
             raise RunLeft
         return state
-
-    def _toolbox(self, record: RunRecord) -> Toolbox:
-        if record.tools_problem is not None:
-            return AwayTools(record.tools_problem.code, record.tools_problem.reason)
-        configured = self._around.settings().tools
-        return opened_tools(record.tools, configured, self._around.folder)
 
     # --- what is left behind ---
 
@@ -273,7 +267,13 @@ def _pass_on(channel: RunChannel, seen: Seen) -> None:
         channel.see(seen)
 
 
-async def _put_away(toolbox: Toolbox) -> None:
+def toolbox_of(record: RunRecord, around: Surroundings) -> Toolbox:
+    if record.tools_problem is not None:
+        return AwayTools(record.tools_problem.code, record.tools_problem.reason)
+    return opened_tools(record.tools, around.settings().tools, around.folder)
+
+
+async def put_away(toolbox: Toolbox) -> None:
     try:
         await toolbox.aclose()
     except Exception:  # tools are anybody's code, and the run has ended

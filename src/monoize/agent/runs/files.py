@@ -109,9 +109,16 @@ class RunFiles:
         fields: dict[str, Any] = msgspec.json.decode(raw)
         return fields
 
+    def task(self, run_id: str) -> str:
+        raw = (folder_of(self.root, run_id) / "terms.json").read_bytes()
+        return str(msgspec.json.decode(raw)["task"])
+
     def transcript(self, run_id: str) -> bytes:
         """Whole lines only: the rest is still being written."""
-        data = (folder_of(self.root, run_id) / "transcript.jsonl").read_bytes()
+        try:
+            data = (folder_of(self.root, run_id) / "transcript.jsonl").read_bytes()
+        except FileNotFoundError:  # nobody has begun it
+            return b""
         return data[: data.rfind(b"\n") + 1]
 
     # --- which have not ended ---

@@ -24,7 +24,7 @@ from monoize.agent.profile import Profile, profile, profiles
 from monoize.agent.record.folder_journal import folder_of
 from monoize.agent.record.recorded_run import RecordedRun, load
 from monoize.agent.runs.child_runs import Continued, continued
-from monoize.agent.runs.configured_tools import chosen_tools, opened_tools
+from monoize.agent.runs.configured_tools import chosen_tools, opened_tools, tools_for
 from monoize.agent.runs.execution import Surroundings
 from monoize.agent.runs.files import RunFiles, RunRecord, ToolsProblem
 from monoize.agent.runs.live_model import usual_profile
@@ -76,7 +76,7 @@ class RunMaker:
         if chosen is None:
             raise ModelNotFound(f"no provider has the model {model!r}", param="model")
         told = self._told(request, parent)
-        names = self._tools(request, parent)
+        names = self._tools(request, parent, caller)
         manifest, problem = await self._manifest(names)
         overrides, payloads = _without_mask(request.contract)
         settings = self._around.settings()
@@ -168,12 +168,14 @@ class RunMaker:
             raise InvalidRequest("task: is missing", param="task")
         return Framed(task=request.task or "", history=(), constraints=None)
 
-    def _tools(self, request: RunRequest, parent: _Parent | None) -> tuple[str, ...]:
+    def _tools(
+        self, request: RunRequest, parent: _Parent | None, caller: Caller
+    ) -> tuple[str, ...]:
         """None are given that nobody asked for; a run that goes on has those that it had."""
         names = request.tool_names
         if names is None:
             names = () if parent is None else parent.record.tools
-        return chosen_tools(names, self._around.settings().tools)
+        return chosen_tools(names, tools_for(self._around.settings(), caller.role))
 
     async def _manifest(self, names: tuple[str, ...]) -> tuple[ToolManifest, ToolsProblem | None]:
         toolbox = opened_tools(names, self._around.settings().tools, self._around.folder)

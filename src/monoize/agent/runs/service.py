@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from typing import IO, Any
 
@@ -13,19 +12,27 @@ import msgspec
 from monoize.agent.live.watching import Ended, Seen, StateSeen
 from monoize.agent.machine.digest import StateDigest
 from monoize.agent.outcome import FailureCode
-from monoize.agent.record.export import export_run
 from monoize.agent.record.folder_journal import folder_of
-from monoize.agent.record.recorded_run import PayloadMissing, load
-from monoize.agent.record.recovery import CannotRecover, recovered
-from monoize.agent.record.replay import replay
 from monoize.agent.record.verifier import verify
+from monoize.agent.runs import records
 from monoize.agent.runs.book import DatabaseBook, FolderBook
-from monoize.agent.runs.child_runs import Waiting, waiting_calls
+from monoize.agent.runs.child_runs import Waiting
+from monoize.agent.runs.configured_tools import tools_for
 from monoize.agent.runs.durable import DurableScheduler, system_url
-from monoize.agent.runs.execution import Executor, Surroundings, ended_run
+from monoize.agent.runs.entries import EntryPage, Payload, entry_page, is_hash, payload_of
+from monoize.agent.runs.execution import (
+    Executor,
+    Surroundings,
+    ended_run,
+    put_away,
+    toolbox_of,
+)
 from monoize.agent.runs.files import RunFiles, Summary
+from monoize.agent.runs.live_model import LiveModel
 from monoize.agent.runs.liveness import Liveness
-from monoize.agent.runs.making import BUILD, Made, RunMaker
+from monoize.agent.runs.making import Made, RunMaker
+from monoize.agent.runs.offered import OfferedSource, offered_tools
+from monoize.agent.runs.preview import Preview, previewed
 from monoize.agent.runs.request import RunRequest
 from monoize.agent.runs.scheduling import PlainScheduler, Scheduler
 from monoize.errors import Conflict, MonoizeError, NotFound, RateLimited
@@ -44,7 +51,6 @@ _SWEPT = 100  # runs at a time
 _DAY_MS = 86_400_000
 _SILENT_SECONDS = 0.5  # after which a watcher looks whether another process runs it
 _SHOWN = 40
-_IN_MEMORY = 8 * 1024**2  # of an export; larger ones lie on disk
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,14 +182,38 @@ class RunService:
         most = self._around.settings().max_waiting
         if len(await asyncio.to_thread(self.files.unfinished)) >= most:
             raise RateLimited(f"{most} runs have not ended yet (settings.agent.max_waiting)")
+        made = await self._made(request, caller, address)
+        # A caller that hangs up now leaves a whole run behind, or none.
+        await asyncio.shield(asyncio.ensure_future(self._begun(made)))
+        return made.row.run_id
+
+    async def preview(
+        self, request: RunRequest, caller: Caller, address: str | None = None
+    ) -> Preview:
+        """The same way up to PRECHECK; nothing is written, and no model is asked anything."""
+        made = await self._made(request, caller, address)
+
+        async def this_one() -> Caller:
+            return caller
+
+        model = LiveModel(made.terms.run_id, self._around.kit, this_one, address=address)
+        toolbox = toolbox_of(made.record, self._around)
+        try:
+            return await previewed(made, model, toolbox)
+        finally:
+            await put_away(toolbox)
+
+    def offered(self, caller: Caller) -> tuple[OfferedSource, ...]:
+        """Tools that such a caller may name."""
+        configured = tools_for(self._around.settings(), caller.role)
+        return offered_tools(configured, folders=caller.role == "admin")
+
+    async def _made(self, request: RunRequest, caller: Caller, address: str | None) -> Made:
         if request.parent_run_id is not None:
             parent = await self._row(request.parent_run_id, caller)
             if parent.ended_at is None:
                 raise Conflict(f"the run {parent.run_id} has not ended", code="run_not_ended")
-        made = await self._maker.made(request, caller, address)
-        # A caller that hangs up now leaves a whole run behind, or none.
-        await asyncio.shield(asyncio.ensure_future(self._begun(made)))
-        return made.row.run_id
+        return await self._maker.made(request, caller, address)
 
     async def _begun(self, made: Made) -> None:
         summary = Summary(row=made.row, digest=made.digest)
@@ -210,7 +240,7 @@ class RunService:
         row = await self._row(run_id, caller)
         if row.failure_code != FailureCode.APPROVAL_REQUIRED:
             return ()
-        return await asyncio.to_thread(self._waiting, row.run_id)
+        return await asyncio.to_thread(records.waiting, self.files.root, row.run_id)
 
     async def page(
         self, caller: Caller, wanted: RunFilter, before: str | None, limit: int
@@ -270,10 +300,37 @@ class RunService:
         row = await self._row(run_id, caller)
         return await asyncio.to_thread(self.files.transcript, row.run_id)
 
+    async def entries(
+        self, run_id: str, caller: Caller, first: int, limit: int, *, payloads: bool
+    ) -> EntryPage:
+        """Of its transcript, from the entry `first` on."""
+        row = await self._row(run_id, caller)
+
+        def read() -> EntryPage:
+            folder, written = (
+                folder_of(self.files.root, row.run_id),
+                self.files.transcript(row.run_id),
+            )
+            return entry_page(folder, written, first, limit, payloads=payloads)
+
+        return await asyncio.to_thread(read)
+
+    async def payload(self, run_id: str, caller: Caller, digest: str) -> Payload:
+        row = await self._row(run_id, caller)
+        folder = folder_of(self.files.root, row.run_id)
+        found = await asyncio.to_thread(payload_of, folder, digest) if is_hash(digest) else None
+        if found is None:
+            raise NotFound(f"the run {row.run_id} has no such payload", code="payload_missing")
+        return found
+
+    async def task(self, run_id: str, caller: Caller) -> str:
+        row = await self._row(run_id, caller)
+        return await asyncio.to_thread(self.files.task, row.run_id)
+
     async def export(self, run_id: str, caller: Caller) -> IO[bytes]:
         """An open file; whoever gets it closes it."""
         row = await self._row(run_id, caller)
-        return await asyncio.to_thread(self._packed, row.run_id)
+        return await asyncio.to_thread(records.packed, self.files.root, row.run_id)
 
     async def verified(self, run_id: str, caller: Caller) -> dict[str, Any]:
         """By the same program that comes with an export; signed by this gateway's key, or it is a fault."""
@@ -285,7 +342,7 @@ class RunService:
     async def replayed(self, run_id: str, caller: Caller) -> dict[str, Any]:
         """Told again from its record, by this program: the same head, or where and why it differs first."""
         row = await self._row(run_id, caller)
-        return await asyncio.to_thread(self._replay, row.run_id)
+        return await asyncio.to_thread(records.replayed, self.files.root, row.run_id)
 
     # --- inside ---
 
@@ -307,33 +364,6 @@ class RunService:
         if found is None or found.digest is None:
             raise NotFound(f"the files of the run {run_id!r} are not here")
         return Shown(row=found.row, digest=found.digest, contract=self.files.contract(run_id))
-
-    def _packed(self, run_id: str) -> IO[bytes]:
-        file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - outlives this
-        try:
-            export_run(self.files.root, run_id, file)
-        except BaseException:
-            file.close()
-            raise
-        file.seek(0)
-        return file
-
-    def _replay(self, run_id: str) -> dict[str, Any]:
-        run = load(folder_of(self.files.root, run_id))
-        try:
-            again = replay(run, build=BUILD)
-        except PayloadMissing as missing:
-            raise Conflict(f"it cannot be replayed: {missing}", code="payload_missing") from None
-        plain: dict[str, Any] = msgspec.to_builtins(again)
-        recorded = run.entries[-1].head if run.entries else ""
-        identical = again.divergence is None and again.head == recorded
-        return {"run_id": run_id, "identical": identical, "recorded_head": recorded, **plain}
-
-    def _waiting(self, run_id: str) -> tuple[Waiting, ...]:
-        try:
-            return waiting_calls(recovered(load(folder_of(self.files.root, run_id))).state)
-        except CannotRecover:
-            return ()
 
 
 def _owner(caller: Caller) -> str | None:

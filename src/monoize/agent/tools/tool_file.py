@@ -32,6 +32,9 @@ _Name = Annotated[str, Meta(pattern=f"^{TOOL_NAME.pattern}$")]
 _Argv = Annotated[tuple[str, ...], Meta(min_length=1)]
 _Scope = Literal["read", "write", "execute"]
 _NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+_HELLO = (
+    "Hello. Whoever runs a task in this workspace can read and change the files in this folder.\n"
+)
 _BESIDE = "__monoize_tools_file__"
 
 
@@ -79,6 +82,7 @@ class McpSection(Section, frozen=True, kw_only=True):
 
 class WorkspaceSection(WorkspaceSettings, frozen=True, kw_only=True):
     folder: str
+    create: bool = False  # the folder is made when it is first needed, with a file to try things on
 
 
 class ToolFile(Section, frozen=True, kw_only=True):
@@ -142,11 +146,23 @@ def opened(made: ToolFile, folder: Path, name: str = "tools") -> Tools:
         sources.append(Commands([_command(command, folder) for command in made.commands]))
     sources += [_server(server, folder) for server in made.mcp]
     if made.workspace is not None:
+        place = folder / made.workspace.folder
         try:
-            sources.append(Workspace(folder / made.workspace.folder, made.workspace))
+            if made.workspace.create:
+                _make_workspace(place)
+            sources.append(Workspace(place, made.workspace))
         except OSError as error:
             raise ConfigError(f"{name}: $.workspace.folder: {error.strerror or error}") from None
     return Tools(sources)
+
+
+def _make_workspace(place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        place.mkdir(mode=0o700)
+    except FileExistsError:
+        return  # somebody's own, or made before
+    (place / "hello.txt").write_text(_HELLO, "utf-8")
 
 
 def _functions(made: PythonSection, folder: Path, place: str) -> PythonFunctions:

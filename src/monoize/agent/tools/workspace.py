@@ -26,7 +26,7 @@ from monoize.agent.tools.jail import Jail, JailError
 from monoize.agent.tools.source import Failed, Outcome, Returned, SourceAway, ToolSource
 from monoize.settings.section import PositiveInt, Section
 
-__all__ = ["Workspace", "WorkspaceSettings"]
+__all__ = ["Workspace", "WorkspaceSettings", "workspace_specs"]
 
 _Path = Annotated[str, Meta(description="relative to the workspace")]
 _Count = Annotated[int, Meta(ge=1)]
@@ -136,6 +136,14 @@ _TOOLS: Mapping[WorkspaceToolName, _Tool] = {
 _ARGUMENTS: Mapping[str, type[_Arguments]] = {name: made.arguments for name, made in _TOOLS.items()}
 
 
+def workspace_specs(settings: WorkspaceSettings) -> tuple[ToolSpec, ...]:
+    """Whatever the folder."""
+    offered = settings.tools
+    return tuple(
+        made.spec(name) for name, made in _TOOLS.items() if offered is None or name in offered
+    )
+
+
 class _NotWanted(Exception):
     """Raised in a thread whose caller is gone."""
 
@@ -162,10 +170,7 @@ class Workspace(ToolSource):
     async def specs(self) -> tuple[ToolSpec, ...]:
         if self._closed:
             raise SourceAway("it is closed")
-        offered = self._settings.tools
-        return tuple(
-            made.spec(name) for name, made in _TOOLS.items() if offered is None or name in offered
-        )
+        return workspace_specs(self._settings)
 
     @override
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Outcome:

@@ -11,8 +11,13 @@ from msgspec import Meta
 from monoize.agent.contract import ExecutionContract
 from monoize.agent.machine.digest import StateDigest
 from monoize.agent.outcome import AgentOutcome
+from monoize.agent.record.replay import Divergence
+from monoize.agent.runs.entries import EntryPage, Payload
+from monoize.agent.runs.offered import OfferedSource
+from monoize.agent.runs.preview import Preview
 from monoize.agent.runs.request import RunRequest
 from monoize.store.agent_runs import RunFilter, RunRow
+from monoize.store.paging import LARGEST_PAGE
 from monoize.telemetry.agent_runs import Figures
 
 __all__ = ["agent_paths", "agent_schemas"]
@@ -44,7 +49,12 @@ class WaitingCall(msgspec.Struct, frozen=True, kw_only=True):
 
 class ShownReply(Reply, frozen=True, kw_only=True):
     run: RunRow
+    task: str
     waiting_for_approval: tuple[WaitingCall, ...]
+
+
+class ToolList(msgspec.Struct, frozen=True, kw_only=True):
+    data: tuple[OfferedSource, ...]
 
 
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,12 +76,6 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     run_id: str
 
 
-class Divergence(msgspec.Struct, frozen=True, kw_only=True):
-    seq: int
-    kind: str
-    detail: str
-
-
 class ReplayReply(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     identical: bool
@@ -82,7 +86,10 @@ class ReplayReply(msgspec.Struct, frozen=True, kw_only=True):
     divergence: Divergence | None
 
 
-_TYPES = (RunRequest, Reply, ShownReply, RunPage, Verified, ReplayRequest, ReplayReply, Figures)
+_TYPES = (
+    *(RunRequest, Preview, ToolList, Reply, ShownReply, RunPage, EntryPage, Payload),
+    *(Verified, ReplayRequest, ReplayReply, Figures),
+)
 
 
 def agent_schemas() -> dict[str, Schema]:
@@ -110,6 +117,22 @@ def agent_paths() -> dict[str, Schema]:
                 "responses": {"200": _json("OK", "RunPage"), **_refusals(400)},
             },
         },
+        "/v1/agent/contract": {
+            "post": {
+                **_about("previewContract", "The contract of such a run and why; none is begun"),
+                **_body("RunRequest"),
+                "responses": {
+                    "200": _json("What would bind it, and what PRECHECK refuses", "Preview"),
+                    **_refusals(400, 404, 408, 409, 413),
+                },
+            }
+        },
+        "/v1/agent/tools": {
+            "get": {
+                **_about("listTools", "Sources of tools that the caller may name"),
+                "responses": {"200": _json("OK", "ToolList"), **_refusals()},
+            }
+        },
         _RUN: {"get": _of_one("showRun", "A run as it stands", "ShownReply")},
         f"{_RUN}/events": {
             "get": {
@@ -123,6 +146,25 @@ def agent_paths() -> dict[str, Schema]:
                 **_about("downloadTranscript", "Its transcript, or everything in one zip file"),
                 "parameters": [_run_id(), _query("format", {"enum": ["jsonl", "zip"]})],
                 "responses": {"200": _transcript(), **_refusals(400, 404)},
+            }
+        },
+        f"{_RUN}/entries": {
+            "get": {
+                **_about("listEntries", "Its transcript a page at a time"),
+                "parameters": [
+                    _run_id(),
+                    _query("from", {"type": "integer", "minimum": 0}),
+                    _limit(),
+                    _query("payloads", {"enum": ["true", "false"]}),
+                ],
+                "responses": {"200": _json("OK", "EntryPage"), **_refusals(400, 404)},
+            }
+        },
+        f"{_RUN}/payloads/{{digest}}": {
+            "get": {
+                **_about("showPayload", "What an entry of it names by a hash"),
+                "parameters": [_run_id(), _digest()],
+                "responses": {"200": _json("OK", "Payload"), **_refusals(404)},
             }
         },
         f"{_RUN}/interrupt": {"post": _interrupted()},
@@ -209,6 +251,15 @@ def _run_id() -> Schema:
     return {"name": "run_id", "in": "path", "required": True, "schema": {"type": "string"}}
 
 
+def _digest() -> Schema:
+    form = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+    return {"name": "digest", "in": "path", "required": True, "schema": form}
+
+
+def _limit() -> Schema:
+    return _query("limit", {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE})
+
+
 def _query(name: str, form: Schema) -> Schema:
     return {"name": name, "in": "query", "required": False, "schema": form}
 
@@ -223,5 +274,5 @@ def _filters() -> list[Schema]:
     return [
         *(_query(name, text) for name in (*names, "after")),
         _query("running", {"enum": ["true", "false"]}),
-        _query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}),
+        _limit(),
     ]
