@@ -1,18 +1,30 @@
-"""The transforms that rules of keys and providers may use."""
+"""The transforms that rules of keys and providers may use, and a dry run of rules."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
+from monoize import wirejson
+from monoize.account import Role
+from monoize.errors import Forbidden, PayloadTooLarge
 from monoize.server.api.endpoint import Context, Given, endpoint
+from monoize.settings import RuleSettings
 from monoize.store import key_rules
 from monoize.transform import transforms
 from monoize.transform_docs import description
+from monoize.transform_trial import Step, Trial, TrialReport, rehearsed
 
 __all__ = ["ENDPOINTS"]
+
+# The answer holds what goes out after each rule that changed it.
+_MOST_RULES = 32
+_LONGEST = 1024**2
 
 
 class TransformView(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +39,42 @@ class TransformView(msgspec.Struct, frozen=True, kw_only=True):
 
 class TransformList(msgspec.Struct, frozen=True, kw_only=True):
     data: Sequence[TransformView]
+
+
+class TrialBody(Trial, frozen=True, kw_only=True, rename={"source": "from"}):
+    """What to try: one of `request`, `response` and `stream` as `from` writes it, and the rules."""
+
+    rules: Annotated[tuple[RuleSettings, ...], Meta(max_length=_MOST_RULES)]
+
+
+class TrialChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Without `before` it was added, without `after` it was removed."""
+
+    path: str
+    before: Any | UnsetType = UNSET
+    after: Any | UnsetType = UNSET
+
+
+class TrialStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule. `changes` is null where it did not run: `why_not` says why, `path` where in the rule."""
+
+    rule: str
+    transform: str
+    changes: Sequence[TrialChange] | None
+    why_not: str | None
+    path: str | None
+    body: Any  # what would go out were this the last rule; null: the same as before it
+
+
+class TrialAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """`before` and `result` are bodies as `to` writes them, or the payloads of a stream; null: see `refused`."""
+
+    to: str
+    before: Any
+    steps: Sequence[TrialStep]
+    result: Any
+    refused: str | None  # why the protocol `to` cannot carry the result
+    dropped: Sequence[str]  # what it has no place for
 
 
 @endpoint("GET", "/api/transforms", role="user", answer=TransformList)
@@ -48,4 +96,54 @@ async def list_transforms(context: Context, given: Given[None, None]) -> Transfo
     return TransformList(data=listed)
 
 
-ENDPOINTS = (list_transforms,)
+@endpoint(
+    "POST",
+    "/api/transforms/trial",
+    role="user",
+    body=TrialBody,
+    answer=TrialAnswer,
+)
+async def try_rules(context: Context, given: Given[None, TrialBody]) -> TrialAnswer:
+    """Apply rules to a request, a reply or a stream and show what each changes; nothing is sent or kept."""
+    trial = given.body
+    size = len(wirejson.dumps([trial.request, trial.response, trial.stream]))
+    if size > _LONGEST:
+        raise PayloadTooLarge(f"a trial takes bodies of at most {_LONGEST} bytes")
+    role: Role = "admin" if context.is_admin else "user"
+    # Comparing long conversations takes its time, and others wait for this thread.
+    return _answer(await asyncio.to_thread(rehearsed, trial, partial(_veto, role)))
+
+
+def _veto(role: Role, rule: RuleSettings) -> str | None:
+    """What the key of a normal user may not carry is not tried by one either."""
+    try:
+        key_rules.check_rules([rule], role)
+    except Forbidden as refused:
+        return refused.message
+    return None
+
+
+def _answer(report: TrialReport) -> TrialAnswer:
+    return TrialAnswer(
+        to=report.to,
+        before=report.before,
+        steps=[_step(step) for step in report.steps],
+        result=report.result,
+        refused=report.refused,
+        dropped=report.dropped,
+    )
+
+
+def _step(step: Step) -> TrialStep:
+    made = step.changes
+    return TrialStep(
+        rule=step.rule,
+        transform=step.transform,
+        changes=None if made is None else [TrialChange(**change.as_json()) for change in made],
+        why_not=step.why_not,
+        path=step.path,
+        body=step.body,
+    )
+
+
+ENDPOINTS = (list_transforms, try_rules)
