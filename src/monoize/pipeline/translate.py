@@ -10,7 +10,7 @@ from monoize.pipeline.attempt import Attempt, encoded_for
 from monoize.pipeline.call import NOBODY, Call, Caller, Incoming, Trace
 from monoize.pipeline.decode import decoded, without_username
 from monoize.pipeline.kit import Kit
-from monoize.pipeline.prepare import key_rules_applied, suffix_resolved
+from monoize.pipeline.prepare import key_rules_applied, model_checked, suffix_resolved
 from monoize.pipeline.route import check_offer
 from monoize.protocol import Protocol, WireRequest, protocol, protocol_ids
 from monoize.routing.catalog import Candidate
@@ -34,14 +34,17 @@ def translated(
     trace = Trace(observe=record.rule)
     call = key_rules_applied(decoded(incoming), kit, trace)
     if wire.get("to") is None:
-        call = record.suffix(call, suffix_resolved(call, kit))
+        call = model_checked(record.suffix(call, suffix_resolved(call, kit)))
         attempt = _way(call, kit, trace, record)
-        target, body, losses = attempt.protocol, attempt.encoded(), trace.request_losses
         record.models(call, attempt)
+        report = _report(
+            incoming.protocol, attempt.protocol, attempt.encoded(), trace.request_losses
+        )
+        report |= _destination(attempt)
     else:
         target, losses = _named(wire, "to"), Losses()
         body = encoded_for(target, incoming.protocol, without_username(call.request), losses)
-    report = _report(incoming.protocol, target, body, losses)
+        report = _report(incoming.protocol, target, body, losses)
     return {**report, "trace": record.as_json()} if wire.get("trace") else report
 
 
@@ -95,6 +98,16 @@ def _report(
         "body": wire.body,
         "lossless": not losses.dropped,
         "dropped": list(losses.dropped),
+    }
+
+
+def _destination(attempt: Attempt) -> dict[str, str]:
+    """Who would be asked, by name: addresses and keys of channels are nobody's affair."""
+    candidate = attempt.candidate
+    return {
+        "provider": candidate.provider.id,
+        "channel": candidate.channel.id,
+        "upstream_model": attempt.upstream_model,
     }
 
 

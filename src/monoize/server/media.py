@@ -90,6 +90,10 @@ async def listed(request: HttpRequest, state: State) -> Answer:
                 "bytes": usage.bytes,
                 "quota_bytes": shelf.settings.quota_bytes,
             },
+            "limits": {
+                "max_bytes": shelf.settings.max_bytes,
+                "keep_days": shelf.settings.keep_days,
+            },
         }
     )
 

@@ -316,6 +316,7 @@ async def test_a_list_in_pages_with_what_all_take(doors, bench):
     assert [row["id"] for row in second["data"]] == made[1::-1]
     assert second["next"] is None
     assert first["usage"] == {"files": 5, "bytes": 25_000, "quota_bytes": 10 * 1024**3}
+    assert first["limits"] == {"max_bytes": 64 * 1024**2, "keep_days": 30}
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "limit=-1", "after=x"])

@@ -120,8 +120,32 @@ def test_to_another_protocol_only_the_keys_rules_apply():
 
 
 def test_without_trace_the_report_is_short():
-    report = gateway(provider("p")).translate(asked(), "dev")
+    report = gateway(provider("p")).translate(asked(to="messages"), "dev")
     assert sorted(report) == ["body", "dropped", "from", "lossless", "path", "to"]
+
+
+def test_the_way_of_a_model_is_told_by_name_and_without_secrets():
+    mine = provider("p", "messages", models={"m": {"redirect": "claude-sonnet-4-5"}})
+    report = gateway(mine).translate(asked(to=None, trace=True), "dev")
+    told = {name: report[name] for name in ("to", "provider", "channel", "upstream_model", "path")}
+    assert told == {
+        "to": "messages",
+        "provider": "p",
+        "channel": "main",
+        "upstream_model": "claude-sonnet-4-5",
+        "path": "/v1/messages",
+    }
+    assert report["body"]["model"] == "claude-sonnet-4-5"
+    for secret in ("sk-p", "sk-dev", "http://p"):
+        assert secret not in str(report)
+
+
+@pytest.mark.spec("PIPE-2")
+def test_a_model_that_the_key_may_not_use_is_refused_in_the_dry_run_too():
+    bench = gateway(provider("p"), key={"models": ["other-*"]})
+    with pytest.raises(Forbidden):
+        bench.translate(asked(), "dev")
+    assert bench.translate(asked(to="messages"), "dev")["to"] == "messages"  # no provider is named
 
 
 @pytest.mark.parametrize(

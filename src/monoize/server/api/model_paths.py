@@ -82,8 +82,9 @@ _PATHS = (
     _Path(
         method="post",
         path="/v1/translate",
-        summary="What a request would become for another protocol; nothing is sent",
+        summary="What a request would become for another protocol, or on the way of its model; nothing is sent",
         name="translate",
+        required=("from", "request"),
     ),
     _Path(
         method="post",
