@@ -36,6 +36,7 @@ from monoize.store.capture_writer import CaptureWriter
 from monoize.store.database import Database
 from monoize.store.journal import Journal, JournalLimits
 from monoize.store.retention import Retention
+from monoize.store.rollup_folding import keep_folded
 from monoize.store.vault import Vault
 from monoize.telemetry import scrub, tracing
 from monoize.upstream.clients import Clients
@@ -115,6 +116,9 @@ class House:
             asyncio.create_task(self._watch(), name="watching the configuration"),
             asyncio.create_task(self._settle(), name="settling"),
         ]
+        if self._lasting.database is not None:
+            folding = keep_folded(self._lasting.database, self._lasting.clock)
+            self._tasks.append(asyncio.create_task(folding, name="adding up the log"))
         if self._lasting.capture_writer is not None:
             self._tasks += [
                 asyncio.create_task(self._lasting.capture_writer.run(), name="keeping bodies"),

@@ -44,10 +44,8 @@ _LARGEST_POLICY = (
 )  # as JSON: it is in memory while its key is in use, and in the audit twice
 _MOST_PER_MINUTE = 10**12
 _LAST_MOMENT = 253402300799999  # of the year 9999
-_COLUMNS = [keys.c[field.name] for field in msgspec.structs.fields(Key)]
-_OWNER_COLUMNS = [
-    owners.c[field.name].label(f"owner_{field.name}") for field in msgspec.structs.fields(User)
-]
+_COLUMNS = [keys.c[name] for name in Key.__struct_fields__]
+_OWNER_COLUMNS = [owners.c[name].label(f"owner_{name}") for name in User.__struct_fields__]
 
 
 class Credential(msgspec.Struct, frozen=True):
@@ -114,9 +112,7 @@ def credential(connection: Connection, key_id: str) -> Credential | None:
     if row is None:
         return None
     key = _key(row)
-    user = User(
-        **{field.name: row[f"owner_{field.name}"] for field in msgspec.structs.fields(User)}
-    )
+    user = User(**{name: row[f"owner_{name}"] for name in User.__struct_fields__})
     rules = key_rules.allowed_rules(key.policy.transforms, user.role)
     policy = msgspec.structs.replace(key.policy, transforms=rules)
     return Credential(msgspec.structs.replace(key, policy=policy), user, row["digest"])
@@ -126,11 +122,21 @@ def page(
     connection: Connection,
     *,
     user_id: str | None = None,
+    search: str | None = None,
     after: str | None = None,
     limit: int = 50,
 ) -> tuple[Key, ...]:
-    """By id; the next page begins after the last id of this one."""
+    """By id; the next page begins after the last id of this one.
+
+    `search`: somewhere in the name, or how the id or the key itself begins.
+    """
     query = select(*_COLUMNS).order_by(keys.c.id).limit(bounded(limit))
+    if search is not None:
+        key_id = search.removeprefix("sk-mz-").rstrip("…")
+        if key_id != search:  # what follows the id is the secret
+            key_id = key_id.partition("-")[0]
+        begins = func.substr(keys.c.id, 1, len(key_id)) == key_id
+        query = query.where(sa.or_(keys.c.name.icontains(search, autoescape=True), begins))
     if user_id is not None:
         query = query.where(keys.c.user_id == user_id)
     if after is not None:
@@ -268,7 +274,7 @@ def _merged(before: KeyPolicy, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _key(row: Mapping[Any, Any]) -> Key:
-    fields = {field.name: row[field.name] for field in msgspec.structs.fields(Key)}
+    fields = {name: row[name] for name in Key.__struct_fields__}
     return Key(**{**fields, "policy": msgspec.convert(row["policy"], KeyPolicy)})
 
 

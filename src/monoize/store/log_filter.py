@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -13,6 +14,7 @@ from monoize.errors import InvalidRequest
 __all__ = [
     "FAILED",
     "LARGEST",
+    "Columns",
     "LogFilter",
     "Status",
     "conditions",
@@ -29,7 +31,7 @@ _MOST_MODELS = 32
 _LONGEST_NAME = 320
 _LONGEST_TEXT = 200
 
-Columns = ReadOnlyColumnCollection[str, Any]
+Columns = ReadOnlyColumnCollection[str, Any] | Mapping[str, ColumnElement[Any]]
 
 
 class LogFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -31,7 +31,7 @@ from sqlalchemy import (
 from monoize.store.log_filter import LARGEST, LogFilter, conditions, is_prefix, moments, within
 from monoize.store.tables import request_logs
 
-__all__ = ["Walk", "walk"]
+__all__ = ["Walk", "count", "walk"]
 
 # Entries of an index, and their rows, that are looked at for one page; most pages are full after a few.
 _SHORT, _LONG = 1_000, 5_000
@@ -114,16 +114,36 @@ class _Lead(msgspec.Struct, frozen=True):
         )
 
 
+class _Met(msgspec.Struct, frozen=True):
+    """Ids in order, one more than the limit where there are as many; else `rest` says where the walk stopped."""
+
+    ids: Sequence[int] = ()
+    rest: int | None = None  # None: at the end
+
+
 def walk(connection: Connection, wanted: LogFilter, before: int | None, limit: int) -> Walk:
     span = _span(connection, wanted, before)
     if wanted.request_id is not None:
         return Walk(_named(connection, wanted, span), None)
+    return _page(connection, _met(connection, wanted, span, limit), limit)
+
+
+def count(connection: Connection, wanted: LogFilter, limit: int) -> tuple[int, bool]:
+    """How many there are, up to the limit, and whether there are, or may be, more; as much work as a page."""
+    span = _span(connection, wanted, None)
+    if wanted.request_id is not None:
+        return len(_named(connection, wanted, span)), False
+    met = _met(connection, wanted, span, limit)
+    return min(len(met.ids), limit), len(met.ids) > limit or met.rest is not None
+
+
+def _met(connection: Connection, wanted: LogFilter, span: _Span, limit: int) -> _Met:
     leads = _leads(connection, wanted)
     if any(not lead.values for lead in leads):  # a filter that no row passes
-        return Walk((), None)
+        return _Met()
     leads = leads or [_Lead()]
     if conditions(wanted, _log).keys() <= {leads[0].condition}:  # every row that it meets is wanted
-        return _page(connection, _found(connection, leads[0], span, limit, limit + 1), limit, None)
+        return _Met(_found(connection, leads[0], span, limit, limit + 1))
     return _searched(connection, wanted, leads, span, limit)
 
 
@@ -192,7 +212,7 @@ _NAMES = _names()
 
 def _searched(
     connection: Connection, wanted: LogFilter, leads: Sequence[_Lead], span: _Span, limit: int
-) -> Walk:
+) -> _Met:
     reaches = _reaches(connection, leads, span, _SHORT)
     # The one whose next entries go back furthest has the fewest rows to look at.
     lead, reach = min(zip(leads, reaches, strict=True), key=lambda pair: pair[1] or _OLDEST)
@@ -200,7 +220,7 @@ def _searched(
     if reach is not None and len(found) <= limit:
         (reach,) = _reaches(connection, [lead], span, _LONG)
         found = _found(connection, lead, span.back_to(reach), limit, _LONG, wanted)
-    return _page(connection, found, limit, None if reach is None else reach[1])
+    return _Met(found, None if reach is None else reach[1])
 
 
 def _reaches(
@@ -238,10 +258,9 @@ def _found(
     return connection.execute(query).scalars().all()
 
 
-def _page(connection: Connection, found: Sequence[int], limit: int, rest: int | None) -> Walk:
-    ids = found[:limit]
-    if len(found) > limit:
-        rest = ids[-1]
+def _page(connection: Connection, met: _Met, limit: int) -> Walk:
+    ids = met.ids[:limit]
+    rest = ids[-1] if len(met.ids) > limit else met.rest
     rows = connection.execute(select(request_logs).where(_log.id.in_(ids))) if ids else ()
     known = {row.id: row._asdict() for row in rows}
     return Walk([known[number] for number in ids], rest)

@@ -13,16 +13,20 @@ from sqlalchemy import Connection
 
 from monoize.account import NANO
 from monoize.errors import InvalidRequest, NotFound
+from monoize.store import log_walk
 from monoize.store.log_filter import LogFilter, Status
 from monoize.store.log_walk import walk
 
 __all__ = [
     "CSV_HEADER",
     "LARGEST_PAGE",
+    "MOST_COUNTED",
+    "Count",
     "CsvPart",
     "LogFilter",
     "LogRow",
     "Page",
+    "count",
     "csv_part",
     "export",
     "page",
@@ -32,6 +36,7 @@ __all__ = [
 ]
 
 LARGEST_PAGE = 200
+MOST_COUNTED = 1000
 _LARGEST_BATCH = 10_000
 
 
@@ -94,6 +99,16 @@ def page(
         raise InvalidRequest(f"limit must be between 1 and {LARGEST_PAGE}", param="limit")
     found = walk(connection, wanted, before, limit)
     return Page(rows=[row_of(row) for row in found.rows], next=found.next)
+
+
+class Count(msgspec.Struct, frozen=True, kw_only=True):
+    count: int
+    more: bool  # there are, or may be, more than that
+
+
+def count(connection: Connection, wanted: LogFilter) -> Count:
+    found, more = log_walk.count(connection, wanted, MOST_COUNTED)
+    return Count(count=found, more=more)
 
 
 def row(connection: Connection, request_id: str) -> LogRow:

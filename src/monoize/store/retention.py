@@ -1,4 +1,4 @@
-"""What is too old leaves the log, in steps so small that requests do not notice; the ledger keeps everything."""
+"""What is too old leaves the log, in steps so small that requests do not notice; sums and the ledger keep it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Connection, delete, func, select
 
+from monoize.store import rollup
 from monoize.store.log_filter import within
 from monoize.store.tables import captures, request_logs
 
 __all__ = ["Retention", "Swept"]
 
 _DAY_MS = 86_400_000
+_HOURS_KEPT_DAYS = (
+    62  # sums by the hour, at least: an overview of 30 days looks at the 30 before, too
+)
 _INCREMENTAL = 2  # PRAGMA auto_vacuum
 _PAGES = 256  # of SQLite's file, a megabyte, given back at a time
 _log = request_logs.c
@@ -49,10 +53,15 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
         if number is not None and len(due) < self.step:
             due |= _due(connection, _log.id <= number, (_log.id,), self.step - len(due))
         if due:
+            rollup.fold_before_removal(connection, list(due))
             bodies += connection.execute(
                 delete(captures).where(captures.c.request_id.in_(list(due.values())))
             ).rowcount
             connection.execute(delete(request_logs).where(_log.id.in_(list(due))))
+            rollup.rest_mark(connection)
+        if self.keep_days is not None:
+            kept = max(self.keep_days, _HOURS_KEPT_DAYS) * _DAY_MS
+            rollup.forget_hours(connection, within(now - kept) // _DAY_MS * _DAY_MS)
         shrinks = _give_back(connection)
         return Swept(rows=len(due), captures=bodies, more=len(due) == self.step or shrinks)
 

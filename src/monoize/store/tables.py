@@ -17,26 +17,36 @@ from sqlalchemy import (
 )
 
 __all__ = [
+    "LATENCY_BOUNDS",
     "METADATA",
     "agent_runs",
     "audit",
     "captures",
+    "fold_later",
+    "fold_mark",
+    "fold_rows",
     "instances",
     "keys",
     "ledger",
     "media",
     "media_usage",
+    "overview_sums",
     "prices",
     "providers",
     "request_logs",
     "reservations",
     "secrets",
+    "sessions",
     "settings",
     "spend",
+    "usage_sums",
+    "usage_what",
+    "usage_who",
     "users",
 ]
 
 METADATA = MetaData()
+LATENCY_BOUNDS = 30  # of a histogram
 
 _Id = String(64)
 _Name = String(256)
@@ -77,6 +87,20 @@ keys = Table(
     Column("created_at", _Moment, nullable=False),
     Column("updated_at", _Moment, nullable=False),
     Column("last_used_at", _Moment),
+)
+
+# Who signed in, known by the hash of a token that only the browser has.
+sessions = Table(
+    "sessions",
+    METADATA,
+    Column("digest", String(64), primary_key=True),
+    Column("how", String(16), nullable=False),  # local, password, key, proxy
+    Column("holder", String(320), nullable=False),  # id of a user or a key; empty: local
+    Column("stamp", String(64), nullable=False),  # of the password or the secret as it was then
+    Column("created_at", _Moment, nullable=False),
+    Column("used_at", _Moment, nullable=False),
+    Column("expires_at", _Moment, nullable=False, index=True),
+    Index("sessions_holder", "holder", "created_at"),
 )
 
 providers = Table(
@@ -214,6 +238,113 @@ request_logs = Table(
     Index("request_logs_channel", "channel", "created_at", "id"),
     Index("request_logs_status", "status", "created_at", "id"),
     Index("request_logs_created", "created_at", "id"),
+)
+
+# --- sums of the log: store/rollup.py -------------------------------------------------------------
+
+# Up to which row the log is in the sums.
+fold_mark = Table(
+    "fold_mark",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # there is one
+    Column("through", BigInteger, nullable=False),  # request_logs.id
+)
+
+# Rows up to there that are not in the sums yet: under way still, or not to be seen yet.
+fold_later = Table(
+    "fold_later",
+    METADATA,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),  # request_logs.id
+    Column("noticed_at", _Moment, nullable=False),
+)
+
+_COUNTS = (
+    "calls",
+    "errors",
+    "estimated",
+    "unpriced",
+    "input_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "thousands",  # of nano-USD
+    "rest",
+)
+
+# The rows that are folded just now: empty outside of a transaction.
+fold_rows = Table(
+    "fold_rows",
+    METADATA,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),  # request_logs.id
+    Column("start", _Moment, nullable=False),
+    Column("who", Integer, nullable=False),
+    Column("what", Integer, nullable=False),
+    *(Column(name, BigInteger, nullable=False) for name in _COUNTS),
+    Column("duration", BigInteger),  # of a success
+    Column("first_byte", BigInteger),
+)
+
+# Whose calls are added up; a key or user of another name is another row.
+usage_who = Table(
+    "usage_who",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("code", Text, nullable=False, unique=True),  # all of them in one text
+    Column("owner", String(70), nullable=False),  # user:…, key:… or nobody
+    Column("key_id", _Id),
+    Column("key_name", _Name),
+    Column("user_id", _Id),
+    Column("username", _Name),
+)
+
+usage_what = Table(
+    "usage_what",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("code", Text, nullable=False, unique=True),
+    Column("model", _Name),
+    Column("provider", _Id),
+)
+
+usage_sums = Table(
+    "usage_sums",
+    METADATA,
+    Column("grain", Integer, primary_key=True, autoincrement=False),  # store/rollup_facts.py
+    Column("who", Integer, primary_key=True, autoincrement=False),  # 0: not told apart
+    Column("start", _Moment, primary_key=True, autoincrement=False),
+    Column("what", Integer, primary_key=True, autoincrement=False),  # 0: not told apart
+    *(Column(name, BigInteger, nullable=False) for name in _COUNTS),
+    sqlite_with_rowid=False,
+)
+
+# What an overview draws. `duration_7` counts the calls that took less than the bound of that number (rollup_facts.py).
+overview_sums = Table(
+    "overview_sums",
+    METADATA,
+    Column("size", Integer, primary_key=True, autoincrement=False),  # milliseconds
+    Column("owner", String(70), primary_key=True),  # of usage_who; empty: everybody
+    Column("start", _Moment, primary_key=True, autoincrement=False),
+    *(
+        Column(name, BigInteger, nullable=False)
+        for name in (
+            "calls",
+            "errors",
+            "unpriced",
+            "input_tokens",
+            "output_tokens",
+            "thousands",
+            "rest",
+            "ended",  # successes with a duration
+            "heard",  # successes with a first byte
+        )
+    ),
+    *(
+        Column(f"{what}_{number}", Integer, nullable=False)
+        for what in ("duration", "first_byte")
+        for number in range(LATENCY_BOUNDS)
+    ),
+    sqlite_with_rowid=False,
 )
 
 # Bodies, only for keys that ask for it.

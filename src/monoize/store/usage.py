@@ -1,26 +1,36 @@
-"""What was used and what it cost, added up from the request log; and whether the ledger says the same."""
+"""What was used and what it cost, added up; and whether the log and the ledger say the same."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, assert_never
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, text
 
 from monoize.errors import InvalidRequest
-from monoize.store.log_filter import FAILED, LogFilter, conditions, moments, within
+from monoize.store.log_filter import Columns, LogFilter, within
 from monoize.store.logs import usd
+from monoize.store.rollup_facts import COUNTS, DAY, HOUR, begin
+from monoize.store.rollup_read import usage_rows
 from monoize.store.tables import ledger, request_logs
 
-__all__ = ["LARGEST_REPORT", "Difference", "Dimension", "Usage", "UsageRow", "agrees", "sums"]
+__all__ = [
+    "LARGEST_REPORT",
+    "Difference",
+    "Dimension",
+    "Usage",
+    "UsageRow",
+    "agrees",
+    "grouped",
+    "sums",
+]
 
 Dimension = Literal["key", "user", "model", "provider", "day", "hour"]
 
 LARGEST_REPORT = 1000
 _MOST_DIMENSIONS = 3
-_HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _log = request_logs.c
 
@@ -55,46 +65,21 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     truncated: bool  # there are more groups
 
 
-_GROUPS: Mapping[Dimension, Mapping[str, ColumnElement[Any]]] = {
-    "key": {"key_id": _log.key_id},
-    # A key of the config file has a user's name, but no user of the database.
-    "user": {
-        "user_id": _log.user_id,
-        "file_user": case((_log.user_id.is_(None), _log.username)),
-    },
-    "model": {"model": _log.requested_model},
-    "provider": {"provider": _log.provider},
-    "day": {"day": _log.created_at - _log.created_at % _DAY_MS},
-    "hour": {"hour": _log.created_at - _log.created_at % _HOUR_MS},
+# What tells groups apart, and what is needed to name them.
+_NEEDS: Mapping[Dimension, tuple[str, ...]] = {
+    "key": ("key_id", "key_name"),
+    "user": ("user_id", "username"),
+    "model": ("model",),
+    "provider": ("provider",),
+    "day": (),
+    "hour": (),
 }
-_NAMES: Mapping[Dimension, Mapping[str, ColumnElement[Any]]] = {
-    "key": {"key_name": func.max(_log.key_name)},
-    "user": {"username": func.max(_log.username)},
-}
-_TOKENS = (
-    "input_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-)
-_COUNTS = ("calls", "errors", "estimated", "unpriced", *_TOKENS, "charge")
-
-
-def _count(condition: ColumnElement[bool]) -> ColumnElement[Any]:
-    return func.sum(case((condition, 1), else_=0))
-
-
-_SUMS: Mapping[str, ColumnElement[Any]] = {
-    "calls": func.count(),
-    "errors": _count(_log.status.in_(FAILED)),
-    "estimated": _count(_log.estimated),
-    "unpriced": _count(_log.unpriced),
-    **{name: func.sum(_log[name]) for name in _TOKENS},
-    # In two halves: SQLite refuses to add beyond 64 bits, and nine thousand absurd charges would get there (T39).
-    "thousands": func.sum(_log.charge // 1000),
-    "rest": func.sum(_log.charge % 1000),
-}
+_PERIODS: Mapping[str, int] = {"day": DAY, "hour": HOUR}
+_ENOUGH_PERIODS = (2, 12, 100)  # are tried before all of them
+_TOKENS = tuple(name for name in COUNTS if name.endswith("_tokens"))
+_ADDED_UP = text(", ".join(f"coalesce(sum({name}), 0) AS {name}" for name in COUNTS))
+_DEAREST = (text("coalesce(sum(thousands), 0) DESC"), text("coalesce(sum(rest), 0) DESC"))
+_SHOWN = ("calls", "errors", "estimated", "unpriced", *_TOKENS, "charge")
 
 
 def sums(
@@ -103,42 +88,83 @@ def sums(
     by: Sequence[Dimension] = (),
     limit: int = LARGEST_REPORT,
 ) -> Usage:
-    """Every row that passes the filter is read: give it a time, or a key, in a large log."""
+    """From the folded sums where they can tell; a filter that they know nothing of reads every row that passes it."""
     if not 1 <= limit <= LARGEST_REPORT:
         raise InvalidRequest(f"limit must be between 1 and {LARGEST_REPORT}", param="limit")
     if len(set(by)) != len(by) or len(by) > _MOST_DIMENSIONS:
         raise InvalidRequest(f"by may name at most {_MOST_DIMENSIONS} different things", param="by")
-    rows = _grouped(connection, wanted, by, limit + 1)
+    rows = _newest(connection, wanted, by, limit + 1)
     shown = rows[:limit]
     truncated = len(rows) > limit
-    (total,) = _grouped(connection, wanted, (), 1) if truncated else (_total(rows),)
+    (total,) = grouped(connection, wanted, (), 1) if truncated else (_total(rows),)
     shown.sort(key=lambda row: row.charge, reverse=True)
     shown.sort(key=lambda row: row.hour or row.day or "", reverse=True)
     return Usage(rows=shown, total=total, truncated=truncated)
 
 
-def _grouped(
+def _newest(
     connection: Connection, wanted: LogFilter, by: Sequence[Dimension], limit: int
 ) -> list[UsageRow]:
-    groups = {name: c.label(name) for each in by for name, c in _GROUPS[each].items()}
-    names = {name: c for each in by for name, c in _NAMES.get(each, {}).items()}
-    times = [groups[name].desc() for name in ("day", "hour") if name in groups]
-    dearest = [func.coalesce(_SUMS[name], 0).desc() for name in ("thousands", "rest")]
+    """The newest groups come first, so a report of many by the day is full after a few days: it looks at those only."""
+    period = _period(by)
+    last = connection.scalar(select(func.max(_log.created_at))) if period is not None else None
+    if period is not None and last is not None:
+        for periods in _ENOUGH_PERIODS:
+            since = (last // period - periods) * period
+            if since <= (wanted.since or 0):
+                break
+            recent = msgspec.structs.replace(wanted, since=since)
+            if len(rows := grouped(connection, recent, by, limit)) == limit:
+                return rows
+    return grouped(connection, wanted, by, limit)
+
+
+def _period(by: Sequence[Dimension]) -> int | None:
+    """The size of the shortest period that groups are told apart by."""
+    return min((_PERIODS[each] for each in by if each in _PERIODS), default=None)
+
+
+def grouped(
+    connection: Connection, wanted: LogFilter, by: Sequence[Dimension], limit: int
+) -> list[UsageRow]:
+    """The newest groups, of these the dearest."""
+    names = [name for each in by for name in _NEEDS[each]]
+    period = _period(by)
+    rows = usage_rows(connection, wanted, names, period)
+    groups = {name: c.label(name) for each in by for name, c in _groups(rows.c, each).items()}
+    shown = [func.max(rows.c[n]).label(n) for n in ("key_name", "username") if n in names]
+    times = [groups[name].desc() for name in _PERIODS if name in groups]
     query = (
-        select(*groups.values(), *(c.label(name) for name, c in (names | dict(_SUMS)).items()))
-        .where(*conditions(wanted, _log).values(), *moments(wanted, _log))
+        select(*groups.values(), *shown, _ADDED_UP)
+        .select_from(rows)
         .group_by(*groups.values())
-        .order_by(*times, *dearest, *groups.values())
+        .order_by(*times, *_DEAREST, *groups.values())
         .limit(limit)
     )
     return [_row(found._asdict()) for found in connection.execute(query)]
 
 
+def _groups(rows: Columns, dimension: Dimension) -> dict[str, ColumnElement[Any]]:
+    match dimension:
+        case "key":
+            return {"key_id": rows["key_id"]}
+        case "user":
+            # A key of the config file has a user's name, but no user of the database.
+            user = rows["user_id"]
+            return {"user_id": user, "file_user": case((user.is_(None), rows["username"]))}
+        case "model" | "provider":
+            return {dimension: rows[dimension]}
+        case "day" | "hour":
+            return {dimension: begin(rows["start"], _PERIODS[dimension])}
+        case _:
+            assert_never(dimension)
+
+
 def _row(found: dict[str, Any]) -> UsageRow:
     found.pop("file_user", None)
-    charge = int(found.pop("thousands") or 0) * 1000 + int(found.pop("rest") or 0)
-    for name in _SUMS.keys() & found.keys():
-        found[name] = int(found[name] or 0)
+    charge = int(found.pop("thousands")) * 1000 + int(found.pop("rest"))
+    for name in set(COUNTS).intersection(found):
+        found[name] = int(found[name])
     if "day" in found:
         found["day"] = f"{_moment(found['day']):%Y-%m-%d}"
     if "hour" in found:
@@ -152,7 +178,7 @@ def _moment(milliseconds: int) -> datetime:
 
 def _total(rows: Iterable[UsageRow]) -> UsageRow:
     rows = list(rows)
-    counts = {name: sum(getattr(row, name) for row in rows) for name in _COUNTS}
+    counts = {name: sum(getattr(row, name) for row in rows) for name in _SHOWN}
     return UsageRow(**counts, charge_usd=usd(counts["charge"]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +17,21 @@ from monoize.store import audit, checks, media, settings, tables
 from monoize.store.paging import bounded
 from monoize.store.tables import users
 
-__all__ = ["adjust", "create", "delete", "find", "get", "page", "update"]
+__all__ = [
+    "adjust",
+    "any_password",
+    "are_there",
+    "create",
+    "delete",
+    "find",
+    "get",
+    "page",
+    "set_password",
+    "to_sign_in",
+    "update",
+    "who_have_passwords",
+    "with_password",
+]
 
 _ROLES = ("admin", "user")
 _RESERVED = "_monoize_"  # users that the program itself may need
@@ -31,10 +46,11 @@ def create(  # noqa: PLR0913 - a user has that many properties
     role: Role = "user",
     enabled: bool = True,
     balance: int | None = None,
+    password_hash: str | None = None,
     actor: str,
     now: int,
 ) -> User:
-    """`balance` in nano-USD makes a prepaid account."""
+    """`balance` in nano-USD makes a prepaid account, `password_hash` lets the user sign in."""
     user = User(
         id=ids.new("user_"),
         username=_username(username),
@@ -45,10 +61,18 @@ def create(  # noqa: PLR0913 - a user has that many properties
         updated_at=now,
     )
     with checks.unique(connection, f"there is already a user {username!r}", "username"):
-        connection.execute(insert(users).values(msgspec.structs.asdict(user)))
+        row = {**msgspec.structs.asdict(user), "password_hash": password_hash}
+        connection.execute(insert(users).values(row))
     if user.balance is not None:
         _enter(connection, user.id, user.balance, user.balance, {"reason": "first balance"}, now)
-    detail = {"username": user.username, "role": role, "enabled": enabled, "balance": balance}
+    detail: dict[str, Any] = {
+        "username": user.username,
+        "role": role,
+        "enabled": enabled,
+        "balance": balance,
+    }
+    if password_hash is not None:
+        detail["password"] = True
     audit.record(connection, "user.create", user.id, detail, actor=actor, now=now)
     settings.raise_revision(connection, now)
     return user
@@ -68,6 +92,32 @@ def find(connection: Connection, username: str) -> User | None:
         connection.execute(select(*_COLUMNS).where(users.c.username == username)).mappings().first()
     )
     return None if row is None else User(**row)
+
+
+def with_password(connection: Connection, user_id: str) -> tuple[User, str | None] | None:
+    """A user and the hash of the password, if there is one; None: nobody has this id."""
+    return _with_password(connection, users.c.id == user_id)
+
+
+def to_sign_in(connection: Connection, username: str) -> tuple[User, str | None] | None:
+    """The same by name."""
+    return _with_password(connection, users.c.username == username)
+
+
+def are_there(connection: Connection) -> bool:
+    """Whether there is any user at all."""
+    return connection.execute(select(users.c.id).limit(1)).first() is not None
+
+
+def any_password(connection: Connection) -> bool:
+    """Whether anybody can sign in with one."""
+    query = select(users.c.id).where(users.c.password_hash.is_not(None)).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def who_have_passwords(connection: Connection, ids: Sequence[str]) -> frozenset[str]:
+    query = select(users.c.id).where(users.c.id.in_(ids), users.c.password_hash.is_not(None))
+    return frozenset(connection.scalars(query))
 
 
 def page(connection: Connection, *, after: str | None = None, limit: int = 50) -> tuple[User, ...]:
@@ -116,6 +166,23 @@ def update(  # noqa: PLR0913 - a user has that many properties
     return msgspec.structs.replace(after, updated_at=now)
 
 
+def set_password(
+    connection: Connection, user_id: str, password_hash: str | None, *, actor: str, now: int
+) -> User:
+    """None takes it away. Whoever is signed in with the old one, or by a proxy's word, is so no longer."""
+    user = get(connection, user_id, lock=True)
+    connection.execute(
+        sa.update(users)
+        .where(users.c.id == user_id)
+        .values(password_hash=password_hash, updated_at=now)
+    )
+    connection.execute(sa.delete(tables.sessions).where(tables.sessions.c.holder == user_id))
+    detail = {"password": password_hash is not None}
+    audit.record(connection, "user.password", user_id, detail, actor=actor, now=now)
+    settings.raise_revision(connection, now)
+    return msgspec.structs.replace(user, updated_at=now)
+
+
 def adjust(
     connection: Connection, user_id: str, delta: int, actor: str, now: int, reason: str
 ) -> User:
@@ -143,12 +210,30 @@ def delete(connection: Connection, user_id: str, *, actor: str, now: int) -> Non
     owned = connection.scalars(
         select(keys.c.id).where(keys.c.user_id == user_id).order_by(keys.c.id)
     )
-    detail = {"username": user.username, "balance": user.balance, "keys": list(owned)}
+    detail: dict[str, Any] = {
+        "username": user.username,
+        "balance": user.balance,
+        "keys": list(owned),
+    }
     connection.execute(sa.delete(keys).where(keys.c.user_id == user_id))
+    held = [user_id, *detail["keys"]]
+    connection.execute(sa.delete(tables.sessions).where(tables.sessions.c.holder.in_(held)))
     connection.execute(sa.delete(users).where(users.c.id == user_id))
     media.abandon(connection, f"user:{user_id}", now=now)
     audit.record(connection, "user.delete", user_id, detail, actor=actor, now=now)
     settings.raise_revision(connection, now)
+
+
+def _with_password(
+    connection: Connection, who: sa.ColumnElement[bool]
+) -> tuple[User, str | None] | None:
+    query = select(*_COLUMNS, users.c.password_hash).where(who)
+    row = connection.execute(query).mappings().first()
+    if row is None:
+        return None
+    columns = dict(row)
+    hashed = columns.pop("password_hash")
+    return User(**columns), hashed
 
 
 def _username(username: str) -> str:

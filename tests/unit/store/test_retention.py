@@ -170,7 +170,7 @@ def test_sqlite_gives_free_pages_back_where_it_may(tmp_path):
 
     with engine.begin() as connection:
         METADATA.create_all(connection)
-        rows = [log_row(n, error_message="x" * 4000) for n in range(90)]
+        rows = [log_row(n, error_message="x" * 12_000) for n in range(90)]
         connection.execute(insert(request_logs), rows)
     with engine.begin() as connection:
         before = size(connection)

@@ -67,6 +67,17 @@ class KeyPage(msgspec.Struct, frozen=True, kw_only=True):
 
 class KeyQuery(PageQuery, frozen=True, kw_only=True):
     user_id: str | None = None
+    search: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=256,
+                description="somewhere in the name, or how the id or the key itself begins",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class NewKey(Body, frozen=True, kw_only=True):
@@ -139,6 +150,9 @@ async def list_keys(context: Context, given: Given[KeyQuery, None]) -> KeyPage:
     listed = [file_key_view(key) for key in _visible_file_keys(context)]
     if asked.after is not None or owner is not None:
         listed = []
+    if asked.search is not None:
+        part = asked.search.casefold()
+        listed = [row for row in listed if part in row["name"].casefold()]
     if not context.is_admin:
         if owner not in (None, context.caller.user):
             raise Forbidden("a key of a user sees what is the user's own", code="not_your_own")
@@ -147,7 +161,9 @@ async def list_keys(context: Context, given: Given[KeyQuery, None]) -> KeyPage:
             return KeyPage(data=[KeyView(**row) for row in listed], next=None)
 
     def work(connection: Connection) -> tuple[Key, ...]:
-        return keys.page(connection, user_id=owner, after=asked.after, limit=asked.limit)
+        return keys.page(
+            connection, user_id=owner, search=asked.search, after=asked.after, limit=asked.limit
+        )
 
     found = await context.read(work)
     more = found[-1].id if len(found) == asked.limit else None

@@ -70,6 +70,13 @@ async def list_logs(context: Context, given: Given[LogPageQuery, None]) -> logs.
     )
 
 
+@endpoint("GET", "/api/logs/count", role="user", query=LogQuery, answer=logs.Count)
+async def count_logs(context: Context, given: Given[LogQuery, None]) -> logs.Count:
+    """How many requests pass the filters, up to 1,000; as much work as a page, so `more` may also mean "perhaps"."""
+    wanted = own_rows(context, given.query.wanted())
+    return await context.read(partial(logs.count, wanted=wanted))
+
+
 @endpoint("GET", "/api/logs.csv", role="user", query=LogQuery, answer=str, content_type="text/csv")
 async def export_logs(context: Context, given: Given[LogQuery, None]) -> Answer:
     """The same rows as a CSV file, written as it is read."""
@@ -165,7 +172,9 @@ class _LiveRows:
         context = self._context
         request, state = context.request, context.house.state
         try:
-            caller = await state.access.caller_of(request.headers, request.address)
+            caller = await state.access.caller_of(
+                request.headers, request.address, request.method, request.peer
+            )
         except MonoizeError:
             return None
         return msgspec.structs.replace(
@@ -186,4 +195,4 @@ def _line(row: Any) -> bytes:
     return msgspec.json.encode(logs.row_of(row))
 
 
-ENDPOINTS = (list_logs, export_logs, watch_logs, get_log, get_capture)
+ENDPOINTS = (list_logs, count_logs, export_logs, watch_logs, get_log, get_capture)
