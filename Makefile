@@ -1,12 +1,14 @@
 # Monoize. `make` alone lists the targets.
-PYTHON ?= python3.11
+# The distribution's Python is built with profile-guided optimisation. One that was compiled on the spot seldom is, and the
+# gateway then takes a quarter more of the processor (docs/performance.md).
+PYTHON ?= $(shell for python in /usr/bin/python3.11 python3.11; do $$python -c "import ensurepip, venv" 2>/dev/null && echo $$python && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 SHARED := ../shared
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak check fmt lint types imports cover conformance conformance-write agent-baseline bench bench-growth bench-agent bench-reframer lock docs artifacts spec clean
+.PHONY: help run test browser screenshots soak check fmt lint types imports cover conformance conformance-write agent-baseline bench bench-growth bench-agent bench-reframer lock docs artifacts spec clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
@@ -42,6 +44,12 @@ run: $(VENV)/.run  ## set up and start the gateway on 127.0.0.1:8080
 
 test: $(VENV)/.dev  ## set up and run the tests
 	@$(BIN)/python -m pytest -n 3 --dist worksteal -q
+
+browser:  ## Chromium and axe-core for the browser tests, which are skipped without them (needs root)
+	@sh tests/browser/install.sh
+
+screenshots: $(VENV)/.dev browser  ## renew the pictures of the console in docs/console
+	@$(BIN)/python tests/browser/screenshots.py
 
 soak: $(VENV)/.dev  ## the tests that count, with their full counts (make test runs a part of each)
 	@MONOIZE_SOAK=1 $(BIN)/python -m pytest -n 2 -q -m soak

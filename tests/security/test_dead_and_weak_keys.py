@@ -10,10 +10,20 @@ import pytest
 
 from fakes.management import FILE_USER, Api
 
-OPEN = {"/openapi.json", "/docs", "/", "/healthz", "/readyz", "/v1/health", "/v1/schemas/{name}"}
+OPEN = {
+    "/openapi.json",
+    "/docs",
+    "/",
+    "/api/session",
+    "/healthz",
+    "/readyz",
+    "/v1/health",
+    "/v1/schemas/{name}",
+}
 # What a user's key may touch; everything else that begins with /api is for admins, whatever its document says.
 FOR_USERS = re.compile(
-    r"GET /api/(me|users/\{user_id\}|health/channels|transforms|prices/\{model\}|usage|logs.*)"
+    r"[A-Z]+ /api/session|PUT /api/me/password|GET /api/(me|users/\{user_id\}|health/channels|transforms|prices/\{model\}|usage|overview|logs.*)"
+    r"|POST /api/transforms/trial"
     r"|[A-Z]+ /api/keys(/\{key_id\}(/rotate)?)?"
 )
 OVERRIDES = {"x-http-method-override": "GET", "x-original-url": "/healthz", "x-user-role": "admin"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
+from getpass import getpass
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -20,7 +22,9 @@ from monoize.cli._desk import (
     show_json,
     user_named,
 )
-from monoize.server.api.users import UserView, user_view
+from monoize.errors import InvalidRequest
+from monoize.server.api.users import UserView, one_viewed, viewed
+from monoize.server.session_passwords import Passwords
 from monoize.store import users
 
 __all__ = ["app"]
@@ -41,17 +45,25 @@ def create(
     *,
     role: Annotated[Role, Parameter(help="admins may use the whole management API")] = "user",
     balance: Balance = None,
+    password: Annotated[
+        bool, Parameter(help="ask for a password to sign in with; a pipe is read", negative="")
+    ] = False,
     as_json: AsJson = False,
     config: Config = None,
 ) -> int:
-    """Make a user."""
+    """Make a user; with --password one who can sign in to the console."""
 
     async def work(desk: Desk) -> None:
-        prepaid = None if balance is None else nano(balance, "--balance")
         made = partial(
-            users.create, ids=desk.ids, username=username, role=role, balance=prepaid, **desk.change
+            users.create,
+            ids=desk.ids,
+            username=username,
+            role=role,
+            balance=None if balance is None else nano(balance, "--balance"),
+            password_hash=_asked_password() if password else None,
+            **desk.change,
         )
-        _show_one(user_view(await desk.write(made)), as_json=as_json)
+        _show_one(await desk.write(partial(one_viewed, work=made)), as_json=as_json)
 
     return run(config, work)
 
@@ -61,12 +73,13 @@ def show_all(*, as_json: AsJson = False, config: Config = None) -> int:
     """List every user."""
 
     async def work(desk: Desk) -> None:
-        found = [user_view(user) for user in await desk.read(_everybody)]
+        found = await desk.read(partial(viewed, work=_everybody))
         if as_json:
             show_json({"data": found})
             return
-        rows = [(u.username, u.role, u.enabled, u.balance_usd, u.id) for u in found]
-        show(("user", "role", "enabled", "USD left", "id"), rows, empty="There are no users yet.")
+        rows = [(u.username, u.role, u.enabled, u.has_password, u.balance_usd, u.id) for u in found]
+        headings = ("user", "role", "enabled", "password", "USD left", "id")
+        show(headings, rows, empty="There are no users yet.")
 
     return run(config, work)
 
@@ -76,8 +89,8 @@ def show_one(username: Username, *, as_json: AsJson = False, config: Config = No
     """Show one user."""
 
     async def work(desk: Desk) -> None:
-        user = await desk.read(partial(user_named, name=username))
-        _show_one(user_view(user), as_json=as_json)
+        named = partial(user_named, name=username)
+        _show_one(await desk.read(partial(one_viewed, work=named)), as_json=as_json)
 
     return run(config, work)
 
@@ -107,7 +120,29 @@ def update(
             user = user_named(connection, username)
             return users.update(connection, user.id, **changes, **desk.change)
 
-        _show_one(user_view(await desk.write(updated)), as_json=as_json)
+        _show_one(await desk.write(partial(one_viewed, work=updated)), as_json=as_json)
+
+    return run(config, work)
+
+
+@app.command
+def password(
+    username: Username,
+    *,
+    remove: Annotated[bool, Parameter(help="take it away: no more sign-in", negative="")] = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> int:
+    """Set a user's password: it is asked for, or read from a pipe. Whoever is signed in as this user is so no longer."""
+
+    async def work(desk: Desk) -> None:
+        hashed = None if remove else _asked_password()
+
+        def changed(connection: Connection) -> User:
+            user = user_named(connection, username)
+            return users.set_password(connection, user.id, hashed, **desk.change)
+
+        _show_one(await desk.write(partial(one_viewed, work=changed)), as_json=as_json)
 
     return run(config, work)
 
@@ -132,7 +167,7 @@ def adjust(
             user = user_named(connection, username)
             return users.adjust(connection, user.id, delta, reason=reason, **desk.change)
 
-        _show_one(user_view(await desk.write(adjusted)), as_json=as_json)
+        _show_one(await desk.write(partial(one_viewed, work=adjusted)), as_json=as_json)
 
     return run(config, work)
 
@@ -156,6 +191,17 @@ def delete(username: Username, *, as_json: AsJson = False, config: Config = None
     return run(config, work)
 
 
+def _asked_password() -> str:
+    """Never an argument: everybody on the machine can read those."""
+    if sys.stdin.isatty():
+        given = getpass("Password: ")
+        if getpass("Once more: ") != given:
+            raise InvalidRequest("the two passwords are not the same")
+    else:
+        given = sys.stdin.readline().rstrip("\r\n")
+    return Passwords().hashed_now(given)
+
+
 def _everybody(connection: Connection) -> list[User]:
     found: list[User] = []
     while True:
@@ -174,6 +220,7 @@ def _show_one(user: UserView, *, as_json: bool) -> None:
         ("id", user.id),
         ("role", user.role),
         ("enabled", user.enabled),
+        ("password", user.has_password),
         ("USD left", "not prepaid" if user.balance_usd is None else user.balance_usd),
         ("USD reserved", user.reserved_usd),
         ("made", moment_text(user.created_at)),

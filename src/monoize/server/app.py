@@ -38,6 +38,7 @@ log = logging.getLogger("monoize.server")
 agent = Late("monoize.server.agent")
 api = Late("monoize.server.api.door")
 capabilities = Late("monoize.server.capabilities")
+console = Late("monoize.server.console")
 envelopes = Late("monoize.server.envelopes")
 media = Late("monoize.server.media")
 operations = Late("monoize.server.operations")
@@ -94,6 +95,10 @@ ROUTES = (
     _route("GET", r"/v1/agent/runs/(?P<run_id>[^/]+)/transcript", agent.transcript),
     _route("POST", r"/v1/agent/runs/(?P<run_id>[^/]+)/interrupt", agent.interrupt),
     _route("POST", r"/v1/agent/runs/(?P<run_id>[^/]+)/verify", agent.verify),
+    _route("GET", r"/v1/agent/runs/(?P<run_id>[^/]+)/entries", agent.entries),
+    _route("GET", r"/v1/agent/runs/(?P<run_id>[^/]+)/payloads/(?P<digest>[^/]+)", agent.payload),
+    _route("POST", "/v1/agent/contract", agent.contract),
+    _route("GET", "/v1/agent/tools", agent.tools),
     _route("POST", "/v1/agent/replay", agent.replay),
     _route("GET", "/v1/agent/stats", agent.stats),
     _route("POST", "/v1/translate", tools.translate),
@@ -101,6 +106,8 @@ ROUTES = (
     _route("GET", "/healthz", tools.alive, needs_key=False),
     _route("GET", "/readyz", tools.ready, needs_key=False),
     _route("GET", "/", tools.root, needs_key=False),
+    _route("GET", paths.PAGES, console.page, needs_key=False),
+    _route("GET", paths.ASSETS, console.asset, needs_key=False),
 )
 _PLAIN = {(r.method, r.pattern.pattern): r for r in ROUTES if "(" not in r.pattern.pattern}
 
@@ -148,14 +155,17 @@ class App:
         logs.request_id.set(request.request_id)
         try:
             _check_headers(request, kit.limits)
-            state.access.check_site(headers)
+            state.access.check_site(headers, request.method, request.path)
+            request.peer = request.address
             forwarded = headers.get("x-forwarded-for", "")
             request.address = state.proxies.caller_address(request.address, forwarded)
             if paths.is_managements(request.path):
                 return await api.answered(request, state, self.house)
             route, names = _found(request)
             if route.needs_key:
-                request.caller = await state.access.caller_of(headers, request.address)
+                request.caller = await state.access.caller_of(
+                    headers, request.address, request.method, request.peer
+                )
             return await route.door(request, state, **names)
         except MonoizeError as error:
             return self._refusal(request, error)

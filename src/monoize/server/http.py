@@ -83,6 +83,7 @@ class HttpRequest(msgspec.Struct, kw_only=True):
     came_bytes: int = 0  # until the head was complete: its headers are no larger than that
     body: RequestBody = EMPTY
     address: str | None = None  # of the caller, as far as it is known
+    peer: str | None = None  # of the other end of the connection
     request_id: str = ""
     started: float = 0.0  # monotonic seconds
     caller: Caller = NOBODY

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["ENVELOPES", "is_managements", "is_reframers"]
+__all__ = ["ASSETS", "ENVELOPES", "PAGES", "is_managements", "is_reframers"]
 
 ENVELOPES = "/v1/operations"
+# Of the console (`/` is one too, for who accepts text/html).
+PAGES = (
+    "/(?:chat|code|costs|keys|media|providers|reframer|requests|runs|settings|sign-in|transforms|users)"
+    "(?:/[^/]+)?"
+)
+ASSETS = r"/console/(?P<version>[^/]+)/(?P<name>.+)"
 
 _MANAGEMENT = ("/openapi.json", "/docs")
 _REFRAMER = ("/v1/reframe", "/v1/reframe/batch", "/v1/health")

@@ -41,14 +41,19 @@ class TrustedProxies:
         if current is None:
             return None
         hops = [hop.strip() for hop in forwarded_for.split(",")] if forwarded_for else []
-        while hops and self._trusts(current):
+        while hops and self._is_ours(current):
             told = _parsed(hops.pop())
             if told is None:  # nonsense: nobody before it can be believed
                 break
             current = told
         return str(current)
 
-    def _trusts(self, address: _Address) -> bool:
+    def trusts(self, peer: str | None) -> bool:
+        """Whether the other end of a connection is a proxy of ours."""
+        address = _parsed(peer)
+        return address is not None and self._is_ours(address)
+
+    def _is_ours(self, address: _Address) -> bool:
         return any(address in network for network in self._ranges)
 
 

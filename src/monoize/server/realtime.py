@@ -16,12 +16,14 @@ from monoize import wirejson
 from monoize.account import model_refusal
 from monoize.clock import Clock
 from monoize.errors import InvalidRequest, MonoizeError, NotFound, RateLimited
+from monoize.pipeline.call import Caller
 from monoize.pipeline.decode import own_fields_taken
 from monoize.protocol import protocol
 from monoize.realtime.opening import Opener, Session
 from monoize.realtime.parting import ABNORMAL, POLICY, Parting, error_event
 from monoize.realtime.ports import Gone, Line
 from monoize.realtime.watch import Watch
+from monoize.server.access import WEBSOCKET
 from monoize.server.asgi import Receive, Send
 from monoize.server.house import House
 from monoize.server.http import HttpRequest
@@ -122,8 +124,14 @@ async def _admit(request: HttpRequest, state: State) -> None:
     if request.path != _PATH:
         raise NotFound(f"there is no WebSocket at {request.path}")
     forwarded = request.headers.get("x-forwarded-for", "")
+    request.peer = request.address
     request.address = state.proxies.caller_address(request.address, forwarded)
-    request.caller = await state.access.caller_of(request.headers, request.address)
+    request.caller = await _caller(request, state)
+
+
+async def _caller(request: HttpRequest, state: State) -> Caller:
+    """A browser's cookie counts for pages of our own only: every browser says where a WebSocket comes from."""
+    return await state.access.caller_of(request.headers, request.address, WEBSOCKET, request.peer)
 
 
 def _model(request: HttpRequest) -> str:
@@ -185,7 +193,7 @@ def _listeners() -> VoiceActivity:
 async def _held(session: Session, line: _AsgiLine, request: HttpRequest, house: House) -> Parting:
     async def check() -> None:
         """Against the keys that are in force now, not those of the beginning."""
-        caller = await house.state.access.caller_of(request.headers, request.address)
+        caller = await _caller(request, house.state)
         refused = model_refusal(caller.policy, _model(request))
         if refused is not None:
             raise refused

@@ -36,8 +36,9 @@ from monoize.server.checkup import Checkup
 from monoize.server.keyring import Keyring
 from monoize.server.proxies import TrustedProxies
 from monoize.server.reframer_bench import Bench
+from monoize.server.session_keeper import Lobby, Sessions
 from monoize.settings import ProviderSettings, Settings
-from monoize.store import keys, prices, providers
+from monoize.store import keys, prices, providers, users
 from monoize.store import settings as stored_settings
 from monoize.store.capture_writer import CaptureWriter
 from monoize.store.database import Database
@@ -78,6 +79,7 @@ class Lasting(msgspec.Struct, frozen=True, kw_only=True):
     run_counts: RunCounts = msgspec.field(default_factory=RunCounts)
     bench: Bench = msgspec.field(default_factory=Bench)
     checkup: Checkup = msgspec.field(default_factory=Checkup)
+    lobby: Lobby = msgspec.field(default_factory=Lobby)
     tracer: Tracer = SILENT
     database: Database | None = None
     vault: Vault | None = None
@@ -108,7 +110,8 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
             providers=providers.opened(connection, vault),
             prices={price.model: price.rates for price in prices.everything(connection)},
             settings=stored_settings.everything(connection),
-            has_keys=bool(keys.page(connection, limit=1)),
+            # Whoever gave somebody a password wants people to sign in.
+            has_keys=bool(keys.page(connection, limit=1)) or users.any_password(connection),
         )
 
 
@@ -153,7 +156,14 @@ def build(settings: Settings, stored: Stored, lasting: Lasting) -> State:
     return State(
         settings=settings,
         own_settings=own_settings,
-        access=Access(server, settings.keys, rules.keys, lasting.keyring, has_keys=stored.has_keys),
+        access=Access(
+            server,
+            settings.keys,
+            rules.keys,
+            lasting.keyring,
+            has_keys=stored.has_keys,
+            sessions=Sessions(server, lasting.lobby, lasting.clock, lasting.database),
+        ),
         proxies=TrustedProxies(server.trusted_proxies),
         tags=tags(settings),
         lasting=lasting,

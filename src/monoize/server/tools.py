@@ -6,14 +6,20 @@ from monoize import __version__
 from monoize.pipeline.call import Answer
 from monoize.pipeline.translate import translated
 from monoize.server.http import HttpRequest, json_answer, read_json
+from monoize.server.late import Late
 from monoize.server.state import State
 
 __all__ = ["alive", "ready", "root", "translate"]
 
 
+console = Late("monoize.server.console")
+
+
 async def root(request: HttpRequest, state: State) -> Answer:
-    del request, state
-    return json_answer({"name": "monoize", "version": __version__})
+    """The console for browsers; programs read which program this is."""
+    if "text/html" in request.headers.get("accept", ""):
+        return await console.page(request, state)
+    return json_answer({"name": "monoize", "version": __version__}, headers={"vary": "accept"})
 
 
 async def alive(request: HttpRequest, state: State) -> Answer:

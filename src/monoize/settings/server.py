@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from msgspec import Meta
 
 from monoize.settings.section import PositiveInt, Seconds, Section
 
-__all__ = ["LimitSettings", "ServerSettings", "TimeoutSettings"]
+__all__ = ["ConsoleSettings", "LimitSettings", "ServerSettings", "TimeoutSettings"]
+
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
 class LimitSettings(Section, frozen=True, kw_only=True):
@@ -33,6 +36,21 @@ class TimeoutSettings(Section, frozen=True, kw_only=True):
     drain: Seconds = 30  # streams that still run when the program is told to stop
 
 
+class ConsoleSettings(Section, frozen=True, kw_only=True):
+    """Signing in to the console, the gateway's own page."""
+
+    # On this machine nobody signs in as long as there is no user; false: sign-in always needs a password or a key.
+    local: bool = True
+    session_seconds: Seconds = 7 * 24 * 3600  # after which one signs in again, whatever one does
+    idle_seconds: Seconds = 24 * 3600  # without a request
+    # The header by which a proxy of server.trusted_proxies says who the user is. The proxy must set or remove it itself.
+    user_header: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.user_header is not None and not _HEADER.fullmatch(self.user_header):
+            raise ValueError("user_header must be the name of a header, such as X-Remote-User")
+
+
 class ServerSettings(Section, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 8080
@@ -42,3 +60,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     trusted_proxies: tuple[str, ...] = ()
     limits: LimitSettings = LimitSettings()
     timeouts: TimeoutSettings = TimeoutSettings()
+    console: ConsoleSettings = ConsoleSettings()
+
+    def __post_init__(self) -> None:
+        if self.console.user_header is not None and not self.trusted_proxies:
+            raise ValueError("console.user_header needs trusted_proxies: nobody else is believed")

@@ -27,9 +27,13 @@ _MISSING = re.compile(r"required field `(.*)`", re.DOTALL)
 async def answered(request: HttpRequest, state: State, house: House) -> Answer:
     endpoint, names = _found(request)
     if endpoint.role is not None:
-        caller = await state.access.caller_of(request.headers, request.address)
+        caller = await state.access.caller_of(
+            request.headers, request.address, request.method, request.peer
+        )
         if endpoint.role == "admin" and caller.role != "admin":  # CVE-2026-35029
-            raise Forbidden("this is for admins: use the key of a user whose role is admin")
+            raise Forbidden(
+                "this is for admins: use the key of a user whose role is admin, or sign in as one"
+            )
         request.caller = caller
     query = None if endpoint.query is None else _query(request, endpoint)
     body = (

@@ -24,6 +24,11 @@ _ABOUT = (
     "dollar) beside the same as a decimal string; moments are milliseconds since the epoch."
 )
 
+_COOKIE = (
+    "Of `POST /api/session`; on loopback its name is `monoize_session_<port>`. Everything but GET and HEAD also needs the "
+    "header `x-monoize-csrf` with the `csrf` of `GET /api/session`. A key that is sent, too, is what counts."
+)
+
 Schema = dict[str, Any]
 
 
@@ -69,9 +74,15 @@ def document(endpoints: Sequence[Endpoint]) -> Schema:
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
                 "x-goog-api-key": {"type": "apiKey", "in": "header", "name": "x-goog-api-key"},
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "__Host-monoize_session",
+                    "description": _COOKIE,
+                },
             },
         },
-        "security": [{"bearer": []}, {"x-api-key": []}, {"x-goog-api-key": []}],
+        "security": [{"bearer": []}, {"x-api-key": []}, {"x-goog-api-key": []}, {"session": []}],
         "tags": [
             {"name": name}
             for name in dict.fromkeys(

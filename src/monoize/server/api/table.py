@@ -9,8 +9,10 @@ from monoize.server.api import (
     keys,
     logs,
     me,
+    overview,
     prices,
     providers,
+    session,
     settings,
     transforms,
     usage,
@@ -21,7 +23,9 @@ from monoize.server.api.endpoint import Endpoint
 __all__ = ["ENDPOINTS"]
 
 _ROWS: tuple[Endpoint, ...] = (
+    *session.ENDPOINTS,
     *me.ENDPOINTS,
+    *overview.ENDPOINTS,
     *users.ENDPOINTS,
     *keys.ENDPOINTS,
     *providers.ENDPOINTS,

@@ -16,11 +16,12 @@ from monoize.store.tables import captures, request_logs
 
 CANARY = "somebody-elses"
 LABELS = [f"{e.method} {e.path}" for e in ENDPOINTS]
-OPEN = {"/openapi.json", "/docs"}
+OPEN = {"/openapi.json", "/docs", "/api/session"}
 
 # What a normal user's key may call at all; everything else is for admins.
 FOR_USERS = {
     "GET /api/me",
+    "PUT /api/me/password",
     "GET /api/users/{user_id}",
     "GET /api/keys",
     "POST /api/keys",
@@ -30,21 +31,30 @@ FOR_USERS = {
     "DELETE /api/keys/{key_id}",
     "GET /api/health/channels",
     "GET /api/transforms",
+    "POST /api/transforms/trial",
     "GET /api/prices/{model}",
     "GET /api/logs",
     "GET /api/logs.csv",
+    "GET /api/logs/count",
     "GET /api/logs/stream",
     "GET /api/logs/{request_id}",
     "GET /api/logs/{request_id}/capture",
     "GET /api/usage",
+    "GET /api/overview",
 }
 # Bodies that are in order, so that nothing but the role can be the reason of a refusal.
 BODIES: dict[str, Any] = {
     "POST /api/users": {"username": "intruder", "role": "admin"},
     "PATCH /api/users/{user_id}": {"role": "admin"},
+    "PUT /api/me/password": {"current": "not mine at all", "new": "mine, from now on"},
     "POST /api/users/{user_id}/balance": {"delta": 1, "reason": "gift"},
     "POST /api/keys": {"name": "stolen"},
     "PATCH /api/keys/{key_id}": {"name": "stolen"},
+    "POST /api/transforms/trial": {
+        "from": "chat_completion",
+        "request": {"model": "m", "messages": []},
+        "rules": [],
+    },
     "POST /api/providers": {
         "id": "mine",
         "type": "chat_completion",
