@@ -42,6 +42,13 @@ def test_pypi_compromise_every_requirement_is_pinned_and_has_its_hashes(lock):
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.parametrize("name", ["run.lock", "dev.lock"])
+def test_a_lock_serves_the_oldest_python_that_is_promised(name):
+    """redis needs it below 3.11.3, which Debian 12 has: whoever locks with a newer one loses it."""
+    found = [row[0].partition("==")[0] for row in requirements(ROOT / "requirements" / name)]
+    assert "async-timeout" in found
+
+
 def installs(recipe: Path) -> list[str]:
     text = recipe.read_text("utf-8").replace("\\\n", " ")
     return [
