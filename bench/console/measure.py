@@ -59,6 +59,8 @@ def calls(about: dict[str, str], now: int) -> Iterator[tuple[str, str, str]]:
         "key,model",
     ):
         yield "costs", "admin", f"/api/usage?by={by}&since={month}&limit=1000"
+    for by in ("day,key", "day,user", "day,model"):
+        yield "costs", "admin", f"/api/usage?by={by}&since={month}&limit=1000&top=6"
     yield "costs", "admin", "/api/usage?by=key"
     yield "costs", "admin", f"/api/usage?by=day&user_id={about['user_user']}&since={month}"
     yield "costs", "admin", f"/api/usage?by=model&key_id={about['user_id']}&since={month}"

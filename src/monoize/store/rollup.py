@@ -8,7 +8,7 @@ adds the rows after the mark and those written down (rollup_read.py): sums are e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from sqlalchemy import (
     Insert,
     Select,
     Table,
+    Update,
     bindparam,
     delete,
     func,
@@ -34,10 +35,12 @@ from sqlalchemy.dialects import sqlite
 
 from monoize.store.rollup_facts import (
     COUNTED,
-    COUNTING_ROWS,
+    COUNTING_ALL_OF_ROWS,
+    COUNTING_SUMS,
     COUNTS,
     FACTS,
     GRAINS,
+    HISTOGRAMS,
     HOUR,
     LATENCIES,
     MINUTE,
@@ -47,11 +50,12 @@ from monoize.store.rollup_facts import (
     begin,
     coded,
     number,
+    owner,
 )
 from monoize.store.tables import (
+    fold_groups,
     fold_later,
     fold_mark,
-    fold_rows,
     overview_sums,
     request_logs,
     usage_sums,
@@ -65,14 +69,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Folded", "fold", "fold_before_removal", "forget_hours", "is_due", "rest_mark"]
 
-STEP = 500  # rows that one transaction folds at most
+STEP = 1000  # rows that one transaction folds at most
 _LAG_MS = 10_000  # a younger row is likely to be under way
 _GAP_MS = HOUR  # a number that is missing for so long belongs to nobody
 _WIDEST_GAP = 20_000  # numbers: nobody writes down more of them
 _MARK = 1
-_log, _later = request_logs.c, fold_later.c
-
-Conditions = Sequence[ColumnElement[bool]]
+_log, _later, _group = request_logs.c, fold_later.c, fold_groups.c
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,37 +210,45 @@ _ROWS = {
 
 def _add(connection: Connection, **rows: Any) -> None:
     """Of the log's rows with `some` numbers, or after `through` up to `reach`."""
-    of = "some" if "some" in rows else "span"
-    for statement in _gathering(of):
-        connection.execute(statement, rows)
-    for merging in _merging(connection.dialect.name):
-        connection.execute(merging)
-    connection.execute(delete(fold_rows))
+    connection.execute(_gathering("some" if "some" in rows else "span"), rows)
+    for statement in (*_naming(), *_merging(connection.dialect.name)):
+        connection.execute(statement)
+    connection.execute(delete(fold_groups))
 
 
 @cache
-def _gathering(of: str) -> tuple[Insert, ...]:
-    """The rows, each with the numbers of its names: everything after it groups by small numbers only."""
-    who, what = coded([FACTS[name] for name in WHO]), coded([FACTS[name] for name in WHAT])
-    met = _ROWS[of]
-    names = ("start", *COUNTS, *LATENCIES)
-    numbers = (
-        select(usage_who.c.id).where(usage_who.c.code == who).scalar_subquery(),
-        select(usage_what.c.id).where(usage_what.c.code == what).scalar_subquery(),
-    )
-    gathered = select(_log.id, *numbers, *(FACTS[name] for name in names)).where(*met)
+def _gathering(of: str) -> Insert:
+    """Each row is read once, and those of a minute that are alike become one: everything after it has few to read."""
+    names = ("start", *WHO, *WHAT, *COUNTS, *LATENCIES)
+    rows = select(*(FACTS[name].label(name) for name in names)).where(*_ROWS[of]).subquery("row")
+    alike = [begin(rows.c.start, MINUTE), *(rows.c[name] for name in (*WHO, *WHAT))]
+    grouped = select(*alike, COUNTING_ALL_OF_ROWS).select_from(rows).group_by(*alike)
+    filled = ["start", *WHO, *WHAT, *COUNTS, *HISTOGRAMS]
+    return insert(fold_groups).from_select(filled, grouped)
+
+
+@cache
+def _naming() -> tuple[Insert | Update, ...]:
+    """Names become small numbers, new ones too."""
+    who = coded([_group[name] for name in WHO])
+    what = coded([_group[name] for name in WHAT])
+    owned = {"owner": owner(_group.user_id, _group.key_id)}
+    numbers = {
+        "who": select(usage_who.c.id).where(usage_who.c.code == who).scalar_subquery(),
+        "what": select(usage_what.c.id).where(usage_what.c.code == what).scalar_subquery(),
+    }
     return (
-        _new_names(usage_who, who, ("owner", *WHO), met),
-        _new_names(usage_what, what, WHAT, met),
-        insert(fold_rows).from_select(["id", "who", "what", *names], gathered),
+        _new_names(usage_who, who, {**owned, **{name: _group[name] for name in WHO}}),
+        _new_names(usage_what, what, {name: _group[name] for name in WHAT}),
+        update(fold_groups).values(numbers),
     )
 
 
 def _new_names(
-    table: Table, code: ColumnElement[Any], names: Sequence[str], rows: Conditions
+    table: Table, code: ColumnElement[Any], names: Mapping[str, ColumnElement[Any]]
 ) -> Insert:
-    known = select(table.c.id).where(table.c.code == code).correlate(request_logs).exists()
-    found = select(code, *(FACTS[name] for name in names)).where(*rows, ~known).distinct()
+    known = select(table.c.id).where(table.c.code == code).correlate(fold_groups).exists()
+    found = select(code, *names.values()).where(~known).distinct()
     return insert(table).from_select(["code", *names], found)
 
 
@@ -254,27 +264,26 @@ def _merging(dialect: str) -> tuple[Insert, ...]:
 
 
 def _usage(dialect: str, grain: Grain) -> Insert:
-    rows = fold_rows.c
-    start = begin(rows.start, grain.size)
-    who = rows.who if grain.by_who else number(0)
-    what = rows.what if grain.by_what else number(0)
+    start = begin(_group.start, grain.size)
+    who = _group.who if grain.by_who else number(0)
+    what = _group.what if grain.by_what else number(0)
     grouped = select(
-        number(grain.number), start, who, what, *(func.sum(rows[name]) for name in COUNTS)
+        number(grain.number), start, who, what, *(func.sum(_group[name]) for name in COUNTS)
     )
-    told_apart = [column for column in (who, what) if column.table is fold_rows]
+    told_apart = [column for column in (who, what) if column.table is fold_groups]
     grouped = grouped.group_by(start, *told_apart)
     return _merged(dialect, usage_sums, ("grain", "start", "who", "what", *COUNTS), grouped)
 
 
 def _overview(dialect: str, size: int, *, owned: bool) -> Insert:
-    start = begin(fold_rows.c.start, size)
-    owner: ColumnElement[Any] = usage_who.c.owner if owned else literal_column("''")
-    grouped = select(number(size), owner, start, COUNTING_ROWS)
+    start = begin(_group.start, size)
+    whose: ColumnElement[Any] = usage_who.c.owner if owned else literal_column("''")
+    grouped = select(number(size), whose, start, COUNTING_SUMS)
     if owned:
-        both = fold_rows.join(usage_who, usage_who.c.id == fold_rows.c.who)
-        grouped = grouped.select_from(both).group_by(start, owner)
+        both = fold_groups.join(usage_who, usage_who.c.id == _group.who)
+        grouped = grouped.select_from(both).group_by(start, whose)
     else:
-        grouped = grouped.select_from(fold_rows).group_by(start)
+        grouped = grouped.select_from(fold_groups).group_by(start)
     target = ("size", "owner", "start", *COUNTED)
     return _merged(dialect, overview_sums, target, grouped)
 

@@ -24,6 +24,7 @@ from monoize.store.tables import request_logs
 __all__ = [
     "BOUNDS",
     "COUNTED",
+    "COUNTING_ALL_OF_ROWS",
     "COUNTING_ROWS",
     "COUNTING_SUMS",
     "COUNTS",
@@ -32,6 +33,7 @@ __all__ = [
     "DAY",
     "FACTS",
     "GRAINS",
+    "HISTOGRAMS",
     "HOUR",
     "LATENCIES",
     "MINUTE",
@@ -42,6 +44,7 @@ __all__ = [
     "begin",
     "coded",
     "number",
+    "owner",
     "owner_of",
     "percentile",
 ]
@@ -151,13 +154,16 @@ FACTS: Mapping[str, ColumnElement[Any]] = {
     "rest": func.coalesce(_log.charge % number(1000), number(0)),
     "duration": _of_success(_log.duration_ms),
     "first_byte": _of_success(_log.first_byte_ms),
-    # Whose own it is: server/api/owner.py.
-    "owner": case(
-        (_log.user_id.is_not(None), literal_column("'user:'", String).concat(_log.user_id)),
-        (_log.key_id.is_not(None), literal_column("'key:'", String).concat(_log.key_id)),
-        else_=literal_column("'nobody'", String),
-    ),
 }
+
+
+def owner(user_id: ColumnElement[Any], key_id: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Whose own it is: server/api/owner.py."""
+    return case(
+        (user_id.is_not(None), literal_column("'user:'", String).concat(user_id)),
+        (key_id.is_not(None), literal_column("'key:'", String).concat(key_id)),
+        else_=literal_column("'nobody'", String),
+    )
 
 
 def owner_of(user_id: str | None, key_id: str | None) -> str:
@@ -169,8 +175,8 @@ COUNTS_OF_ROWS = text(", ".join(f"{FACTS[name]} AS {name}" for name in COUNTS))
 COUNTS_OF_SUMS = text(", ".join(f"sum({name}) AS {name}" for name in COUNTS))
 
 
-def _counting(*, folded: bool) -> TextClause:
-    parts = [f"sum({name}) AS {name}" for name in PLAIN_COUNTS]
+def _counting(counts: Sequence[str] = PLAIN_COUNTS, *, folded: bool) -> TextClause:
+    parts = [f"sum({name}) AS {name}" for name in counts]
     for what, how_many in LATENCIES.items():
         below = [f"{what}_{place}" for place in range(len(BOUNDS))]
         if folded:
@@ -185,15 +191,14 @@ def _counting(*, folded: bool) -> TextClause:
 
 
 # The counts of an overview with its histograms, added up, of single rows and of rows of overview_sums.
-COUNTED = (
-    *PLAIN_COUNTS,
-    *(
-        name
-        for what, how_many in LATENCIES.items()
-        for name in (how_many, *(f"{what}_{place}" for place in range(len(BOUNDS))))
-    ),
+HISTOGRAMS = tuple(
+    name
+    for what, how_many in LATENCIES.items()
+    for name in (how_many, *(f"{what}_{place}" for place in range(len(BOUNDS))))
 )
+COUNTED = (*PLAIN_COUNTS, *HISTOGRAMS)
 COUNTING_ROWS = _counting(folded=False)
+COUNTING_ALL_OF_ROWS = _counting(COUNTS, folded=False)
 COUNTING_SUMS = _counting(folded=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +21,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from monoize.store.log_filter import LARGEST, LogFilter, conditions, moments, within
+from monoize.store.log_filter import LARGEST, Columns, LogFilter, conditions, moments, within
 from monoize.store.rollup_facts import (
     COUNTS,
     COUNTS_OF_ROWS,
@@ -42,21 +42,26 @@ from monoize.store.tables import (
     usage_who,
 )
 
-__all__ = ["RAW", "Span", "folded_through", "spans", "unfolded", "usage_rows"]
+__all__ = ["RAW", "Only", "Span", "folded_through", "spans", "unfolded", "usage_rows"]
 
 RAW: Final = 0  # the size of no period: single rows
 _COUNTS_OF_PART = text(", ".join(f"part.{name}" for name in COUNTS))
 _log = request_logs.c
-# By their numbers rows that are not folded are few; the index of a filter would lead through all that pass it.
-_UNINDEXED = {
-    column.name: func.coalesce(column, literal_column("NULL")) for column in request_logs.columns
-}
 _OF_WHO = ("key_id", "user_id", "username")
 _OF_WHAT = ("models", "provider")
 _AS_LOGGED = {"model": "requested_model"}
 _FOLDABLE = {*_OF_WHO, *_OF_WHAT, "since", "until"}  # filters that sums can answer
 
 Shown = ColumnElement[Any] | TextClause
+Only = Callable[[Columns], ColumnElement[bool]]
+
+
+def _unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.coalesce(column, literal_column("NULL"))
+
+
+# By their numbers rows that are not folded are few; the index of a filter would lead through all that pass it.
+_UNINDEXED = {column.name: _unindexed(column) for column in request_logs.columns}
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -111,23 +116,35 @@ def unfolded(
 
 
 def usage_rows(
-    connection: Connection, wanted: LogFilter, names: Collection[str], period: int | None
+    connection: Connection,
+    wanted: LogFilter,
+    names: Collection[str],
+    period: int | None,
+    only: Only | None = None,
 ) -> Subquery:
-    """Parts of sums, of periods no longer than `period`: `names` tell them apart, `start` says when."""
+    """Parts of sums, of periods no longer than `period`: `names` tell them apart, `start` says when.
+
+    `only` may ask something of the `names`, beside what the filter asks.
+    """
     through = folded_through(connection)
     grains = {} if through is None else _grains(wanted, names, period)
     told = [FACTS[name].label(name) for name in ("start", *names)]
     shown: list[Shown] = [*told, COUNTS_OF_ROWS]
+    # Not by an index, which would be taken for more than the time.
+    plain = {name: _unindexed(FACTS[name]) for name in names}
+    asked = [] if only is None else [only(plain)]
     if not grains:
-        return union_all(*unfolded(wanted, None, shown)).subquery()
+        return union_all(*(a.where(*asked) for a in unfolded(wanted, None, shown))).subquery()
     since = -LARGEST if wanted.since is None else within(wanted.since)
     until = LARGEST if wanted.until is None else within(wanted.until)
     parts = list(spans(since, until, tuple(grains)))
     edges = [part for part in parts if part.size == RAW]
-    arms = unfolded(wanted, through, shown, edges)
-    for part in parts:
-        if part.size != RAW:
-            arms.append(_folded(wanted, names, period, grains[part.size], part))
+    arms = [arm.where(*asked) for arm in unfolded(wanted, through, shown, edges)]
+    arms += [
+        _folded(wanted, names, period, grains[part.size], part, only)
+        for part in parts
+        if part.size != RAW
+    ]
     return union_all(*arms).subquery()
 
 
@@ -149,7 +166,12 @@ def _grains(wanted: LogFilter, names: Collection[str], period: int | None) -> di
 
 
 def _folded(
-    wanted: LogFilter, names: Collection[str], period: int | None, grain: Grain, span: Span
+    wanted: LogFilter,
+    names: Collection[str],
+    period: int | None,
+    grain: Grain,
+    span: Span,
+    only: Only | None,
 ) -> Select[Any]:
     sums = usage_sums.c
     tests = [sums.grain == grain.number]
@@ -161,10 +183,15 @@ def _folded(
     tests.append(_among(wanted, _OF_WHO, sums.who, usage_who) if grain.by_who else sums.who == 0)
     if any(getattr(wanted, name) for name in _OF_WHAT):
         tests.append(_among(wanted, _OF_WHAT, sums.what, usage_what))
+    by_who, by_what = (bool(set(names).intersection(known)) for known in (WHO, WHAT))
+    if only is not None and by_who != by_what:  # its numbers are known before anything is added up
+        table = usage_who if by_who else usage_what
+        chosen = select(table.c.id).where(only(table.c))
+        tests.append((sums.who if by_who else sums.what).in_(chosen))
     # Added up by numbers first: names are looked up for what is left.
     told: list[ColumnElement[Any]] = [
-        *([sums.who] if set(names).intersection(WHO) else ()),
-        *([sums.what] if set(names).intersection(WHAT) else ()),
+        *([sums.who] if by_who else ()),
+        *([sums.what] if by_what else ()),
     ]
     start = func.max(sums.start) if period is None else begin(sums.start, period)
     by = told if period is None else [start, *told]
@@ -179,7 +206,8 @@ def _folded(
             source = source.join(table, table.c.id == part.c[number])
             columns |= {name: table.c[name] for name in known}
     shown = (columns[name].label(name) for name in ("start", *names))
-    return select(*shown, _COUNTS_OF_PART).select_from(source)
+    query = select(*shown, _COUNTS_OF_PART).select_from(source)
+    return query if only is None else query.where(only(columns))
 
 
 def _among(

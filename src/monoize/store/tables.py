@@ -22,9 +22,9 @@ __all__ = [
     "agent_runs",
     "audit",
     "captures",
+    "fold_groups",
     "fold_later",
     "fold_mark",
-    "fold_rows",
     "instances",
     "keys",
     "ledger",
@@ -272,19 +272,6 @@ _COUNTS = (
     "rest",
 )
 
-# The rows that are folded just now: empty outside of a transaction.
-fold_rows = Table(
-    "fold_rows",
-    METADATA,
-    Column("id", BigInteger, primary_key=True, autoincrement=False),  # request_logs.id
-    Column("start", _Moment, nullable=False),
-    Column("who", Integer, nullable=False),
-    Column("what", Integer, nullable=False),
-    *(Column(name, BigInteger, nullable=False) for name in _COUNTS),
-    Column("duration", BigInteger),  # of a success
-    Column("first_byte", BigInteger),
-)
-
 # Whose calls are added up; a key or user of another name is another row.
 usage_who = Table(
     "usage_who",
@@ -345,6 +332,27 @@ overview_sums = Table(
         for number in range(LATENCY_BOUNDS)
     ),
     sqlite_with_rowid=False,
+)
+
+# The rows that are folded just now, those of a minute that are alike as one: empty outside of a transaction.
+fold_groups = Table(
+    "fold_groups",
+    METADATA,
+    Column("start", _Moment, nullable=False),
+    Column("key_id", _Id),
+    Column("key_name", _Name),
+    Column("user_id", _Id),
+    Column("username", _Name),
+    Column("model", _Name),
+    Column("provider", _Id),
+    Column("who", Integer),  # of usage_who, as soon as it is known
+    Column("what", Integer),
+    *(Column(name, BigInteger, nullable=False) for name in (*_COUNTS, "ended", "heard")),
+    *(
+        Column(f"{what}_{number}", Integer, nullable=False)
+        for what in ("duration", "first_byte")
+        for number in range(LATENCY_BOUNDS)
+    ),
 )
 
 # Bodies, only for keys that ask for it.

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, assert_never
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, text
+from sqlalchemy import ColumnElement, Connection, and_, case, false, func, or_, select, text
 
 from monoize.errors import InvalidRequest
 from monoize.store.log_filter import Columns, LogFilter, within
 from monoize.store.logs import usd
 from monoize.store.rollup_facts import COUNTS, DAY, HOUR, begin
-from monoize.store.rollup_read import usage_rows
+from monoize.store.rollup_read import Only, usage_rows
 from monoize.store.tables import ledger, request_logs
 
 __all__ = [
@@ -46,6 +46,7 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     provider: str | None = None
     day: str | None = None  # 2026-11-15, UTC
     hour: str | None = None  # 2026-11-15T12:00:00Z
+    others: bool = False  # all that are not among the dearest, where only those were asked for
     calls: int = 0
     errors: int = 0
     estimated: int = 0  # calls whose usage was estimated
@@ -75,7 +76,7 @@ _NEEDS: Mapping[Dimension, tuple[str, ...]] = {
     "hour": (),
 }
 _PERIODS: Mapping[str, int] = {"day": DAY, "hour": HOUR}
-_ENOUGH_PERIODS = (2, 12, 100)  # are tried before all of them
+_FIRST_PERIODS, _TRIES = 2, 2  # before all of them are looked at
 _TOKENS = tuple(name for name in COUNTS if name.endswith("_tokens"))
 _ADDED_UP = text(", ".join(f"coalesce(sum({name}), 0) AS {name}" for name in COUNTS))
 _DEAREST = (text("coalesce(sum(thousands), 0) DESC"), text("coalesce(sum(rest), 0) DESC"))
@@ -87,16 +88,24 @@ def sums(
     wanted: LogFilter,
     by: Sequence[Dimension] = (),
     limit: int = LARGEST_REPORT,
+    top: int | None = None,
 ) -> Usage:
-    """From the folded sums where they can tell; a filter that they know nothing of reads every row that passes it."""
+    """From the folded sums where they can tell; a filter that they know nothing of reads every row that passes it.
+
+    `top`: only so many of the dearest keys, models, … are told apart, over the whole time.
+    """
     if not 1 <= limit <= LARGEST_REPORT:
         raise InvalidRequest(f"limit must be between 1 and {LARGEST_REPORT}", param="limit")
     if len(set(by)) != len(by) or len(by) > _MOST_DIMENSIONS:
         raise InvalidRequest(f"by may name at most {_MOST_DIMENSIONS} different things", param="by")
-    rows = _newest(connection, wanted, by, limit + 1)
+    rows = (
+        _newest(connection, wanted, by, limit + 1)
+        if top is None
+        else _dearest(connection, wanted, by, limit + 1, top)
+    )
     shown = rows[:limit]
     truncated = len(rows) > limit
-    (total,) = grouped(connection, wanted, (), 1) if truncated else (_total(rows),)
+    (total,) = grouped(connection, wanted, (), 1) if truncated else (_added(rows),)
     shown.sort(key=lambda row: row.charge, reverse=True)
     shown.sort(key=lambda row: row.hour or row.day or "", reverse=True)
     return Usage(rows=shown, total=total, truncated=truncated)
@@ -109,14 +118,49 @@ def _newest(
     period = _period(by)
     last = connection.scalar(select(func.max(_log.created_at))) if period is not None else None
     if period is not None and last is not None:
-        for periods in _ENOUGH_PERIODS:
+        periods = _FIRST_PERIODS
+        for _ in range(_TRIES):
             since = (last // period - periods) * period
             if since <= (wanted.since or 0):
                 break
             recent = msgspec.structs.replace(wanted, since=since)
-            if len(rows := grouped(connection, recent, by, limit)) == limit:
+            rows = grouped(connection, recent, by, limit)
+            if len(rows) == limit:
                 return rows
+            periods = periods * limit // max(1, len(rows)) + 2
     return grouped(connection, wanted, by, limit)
+
+
+def _dearest(
+    connection: Connection, wanted: LogFilter, by: Sequence[Dimension], limit: int, top: int
+) -> list[UsageRow]:
+    """The dearest over the whole time, each by itself, and what is left of every period as one."""
+    things = tuple(each for each in by if each not in _PERIODS)
+    if not things:
+        raise InvalidRequest("top needs something beside day or hour in by", param="top")
+    times = tuple(each for each in by if each in _PERIODS)
+    chosen = grouped(connection, wanted, things, top)
+
+    def only(columns: Columns) -> ColumnElement[bool]:
+        alike = (and_(*(_is_same(columns, row, each) for each in things)) for row in chosen)
+        return or_(false(), *alike)
+
+    told = grouped(connection, wanted, by, limit, only)
+    rest = []
+    for whole in grouped(connection, wanted, times, limit):
+        own = _added(row for row in told if (row.day, row.hour) == (whole.day, whole.hour))
+        counts = {name: getattr(whole, name) - getattr(own, name) for name in _SHOWN}
+        if counts["calls"]:
+            others = UsageRow(**counts, charge_usd=usd(counts["charge"]), others=True)
+            rest.append(msgspec.structs.replace(others, day=whole.day, hour=whole.hour))
+    return sorted([*told, *rest], key=lambda row: row.hour or row.day or "", reverse=True)[:limit]
+
+
+def _is_same(columns: Columns, row: UsageRow, thing: Dimension) -> ColumnElement[bool]:
+    groups = _groups(columns, thing)
+    values = msgspec.structs.asdict(row)
+    values["file_user"] = row.username if row.user_id is None else None
+    return and_(*(c.is_not_distinct_from(values[name]) for name, c in groups.items()))
 
 
 def _period(by: Sequence[Dimension]) -> int | None:
@@ -125,12 +169,16 @@ def _period(by: Sequence[Dimension]) -> int | None:
 
 
 def grouped(
-    connection: Connection, wanted: LogFilter, by: Sequence[Dimension], limit: int
+    connection: Connection,
+    wanted: LogFilter,
+    by: Sequence[Dimension],
+    limit: int,
+    only: Only | None = None,
 ) -> list[UsageRow]:
     """The newest groups, of these the dearest."""
     names = [name for each in by for name in _NEEDS[each]]
     period = _period(by)
-    rows = usage_rows(connection, wanted, names, period)
+    rows = usage_rows(connection, wanted, names, period, only)
     groups = {name: c.label(name) for each in by for name, c in _groups(rows.c, each).items()}
     shown = [func.max(rows.c[n]).label(n) for n in ("key_name", "username") if n in names]
     times = [groups[name].desc() for name in _PERIODS if name in groups]
@@ -141,7 +189,7 @@ def grouped(
         .order_by(*times, *_DEAREST, *groups.values())
         .limit(limit)
     )
-    return [_row(found._asdict()) for found in connection.execute(query)]
+    return [_row(row._asdict()) for row in connection.execute(query)]
 
 
 def _groups(rows: Columns, dimension: Dimension) -> dict[str, ColumnElement[Any]]:
@@ -176,7 +224,7 @@ def _moment(milliseconds: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def _total(rows: Iterable[UsageRow]) -> UsageRow:
+def _added(rows: Iterable[UsageRow]) -> UsageRow:
     rows = list(rows)
     counts = {name: sum(getattr(row, name) for row in rows) for name in _SHOWN}
     return UsageRow(**counts, charge_usd=usd(counts["charge"]))

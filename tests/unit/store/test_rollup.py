@@ -16,9 +16,9 @@ from monoize.store.rollup_folding import keep_folded
 from monoize.store.rollup_read import RAW, Span, spans
 from monoize.store.tables import (
     LATENCY_BOUNDS,
+    fold_groups,
     fold_later,
     fold_mark,
-    fold_rows,
     overview_sums,
     request_logs,
     usage_sums,
@@ -166,7 +166,7 @@ async def test_no_answer_changes_by_folding(database, seed):
             assert await answers.read() == before
     await fold_all(database)
     assert await count(database, fold_later) == len(under_way)
-    assert await count(database, fold_rows) == 0
+    assert await count(database, fold_groups) == 0
 
 
 async def test_what_was_folded_while_under_way_is_counted_once_when_it_has_ended(database):
@@ -259,6 +259,45 @@ async def test_hours_are_forgotten_and_days_are_kept(database):
     assert await count(database, overview_sums) == 0
     assert await database.read(lambda c: sums(c, LogFilter(), ("day", "key"))) == days
     assert not (await database.read(lambda c: sums(c, LogFilter(), ("hour",)))).rows
+
+
+@pytest.mark.parametrize("is_folded", [False, True])
+async def test_all_but_the_dearest_are_one(database, is_folded):
+    rng = random.Random(10)
+    rows = [opened(rng, n, **ended(rng)) for n in range(80)]
+    await add(database, *rows)
+    if is_folded:
+        await fold_all(database)
+    for thing, column in (("model", "requested_model"), ("key", "key_id"), ("user", None)):
+        whole = await database.read(lambda c, thing=thing: sums(c, LogFilter(), (thing,)))
+        found = await database.read(
+            lambda c, thing=thing: sums(c, LogFilter(), ("day", thing), 1000, 2)
+        )
+        assert found.total == whole.total
+        assert sum(row.charge for row in found.rows) == whole.total.charge
+        rest = [row for row in found.rows if row.others]
+        assert len(rest) == len({row.day for row in rest}) > 0
+        assert {(row.key_name, row.username, row.model) for row in rest} == {(None, None, None)}
+        if column is not None:
+            name = {"model": "model", "key": "key_id"}[thing]
+            told = {getattr(row, name) for row in found.rows if not row.others}
+            assert told == {getattr(row, name) for row in whole.rows[:2]}
+        assert sum(row.calls for row in rest) == sum(row.calls for row in whole.rows[2:])
+
+
+async def test_a_long_report_by_the_day_begins_with_the_newest(database):
+    rng = random.Random(11)
+    await add(database, *(opened(rng, n, **ended(rng)) for n in range(120)))
+    await fold_all(database)
+    for by in (("day", "key", "user"), ("hour", "model"), ("day",)):
+        everything = await database.read(lambda c, by=by: sums(c, LogFilter(), by))
+        for limit in (1, 5, 30):
+            some = await database.read(
+                lambda c, by=by, limit=limit: sums(c, LogFilter(), by, limit)
+            )
+            assert some.total == everything.total
+            periods = [row.hour or row.day for row in everything.rows][:limit]
+            assert [row.hour or row.day for row in some.rows] == periods
 
 
 async def test_numbers_beyond_reason_stop_nobody(database):

@@ -28,6 +28,17 @@ class UsageQuery(LogQuery, frozen=True, kw_only=True):
         ),
     ] = "day"
     limit: Annotated[int, Meta(ge=1, le=usage.LARGEST_REPORT)] = 100
+    top: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=50,
+                description="tell only so many of the dearest apart; all others are one row of each period",
+            ),
+        ]
+        | None
+    ) = None
 
 
 @endpoint("GET", "/api/usage", role="user", query=UsageQuery, answer=usage.Usage)
@@ -38,7 +49,8 @@ async def show_usage(context: Context, given: Given[UsageQuery, None]) -> usage.
     if wanted.since is None:
         since = (wanted.until or context.now) - _DEFAULT_DAYS * _DAY_MS
         wanted = msgspec.structs.replace(wanted, since=since)
-    work = partial(usage.sums, wanted=wanted, by=dimensions(asked.by), limit=asked.limit)
+    by = dimensions(asked.by)
+    work = partial(usage.sums, wanted=wanted, by=by, limit=asked.limit, top=asked.top)
     return await context.read(work)
 
 

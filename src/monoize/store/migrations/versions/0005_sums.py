@@ -52,15 +52,22 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_table(
-        "fold_rows",
-        sa.Column("id", sa.BigInteger(), autoincrement=False, nullable=False),
+        "fold_groups",
         sa.Column("start", sa.BigInteger(), nullable=False),
-        sa.Column("who", sa.Integer(), nullable=False),
-        sa.Column("what", sa.Integer(), nullable=False),
-        *(sa.Column(name, sa.BigInteger(), nullable=False) for name in _USAGE),
-        sa.Column("duration", sa.BigInteger(), nullable=True),
-        sa.Column("first_byte", sa.BigInteger(), nullable=True),
-        sa.PrimaryKeyConstraint("id"),
+        sa.Column("key_id", sa.String(length=64), nullable=True),
+        sa.Column("key_name", sa.String(length=256), nullable=True),
+        sa.Column("user_id", sa.String(length=64), nullable=True),
+        sa.Column("username", sa.String(length=256), nullable=True),
+        sa.Column("model", sa.String(length=256), nullable=True),
+        sa.Column("provider", sa.String(length=64), nullable=True),
+        sa.Column("who", sa.Integer(), nullable=True),
+        sa.Column("what", sa.Integer(), nullable=True),
+        *(sa.Column(name, sa.BigInteger(), nullable=False) for name in (*_USAGE, "ended", "heard")),
+        *(
+            sa.Column(f"{what}_{number}", sa.Integer(), nullable=False)
+            for what in ("duration", "first_byte")
+            for number in range(_BOUNDS)
+        ),
     )
     op.create_table(
         "usage_who",
