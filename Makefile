@@ -8,7 +8,7 @@ SHARED := ../shared
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test browser screenshots soak check fmt lint types imports cover conformance conformance-write agent-baseline bench bench-growth bench-agent bench-reframer lock docs artifacts spec clean
+.PHONY: help run test browser screenshots soak check fmt lint types imports cover conformance conformance-write agent-baseline bench bench-growth bench-agent bench-reframer bench-console lock docs artifacts spec clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
@@ -94,6 +94,10 @@ bench-agent: $(VENV)/.dev  ## CPU of the agent runtime per round
 
 bench-reframer: $(VENV)/.dev  ## CPU of the Reframer: one request, a batch, cost against size
 	@$(BIN)/python bench/reframer.py
+
+bench-console: $(VENV)/.dev  ## how long each page of the console takes on a million log rows, in a real browser; two minutes and 700 MB in bench/console/data
+	@test -d bench/console/data || $(BIN)/python bench/console/fill.py bench/console/data
+	@$(BIN)/python bench/console/pages.py bench/console/data
 
 docs: $(VENV)/.dev  ## renew the generated pages of docs/reference
 	@$(BIN)/monoize config schema | $(BIN)/python -m json.tool > docs/reference/config.schema.json
