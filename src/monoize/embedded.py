@@ -15,9 +15,11 @@ from monoize.settings import (
     KeySettings,
     ModelSettings,
     ProviderSettings,
+    ServerSettings,
     Settings,
     TuningSettings,
 )
+from monoize.settings.server import ConsoleSettings
 
 __all__ = ["embedded_settings", "environment_providers", "first_key"]
 
@@ -155,10 +157,14 @@ def first_key(folder: Path, ids: IdSource) -> str:
 def embedded_settings(
     key: str, local: Iterable[ProviderSettings], environment: Mapping[str, str]
 ) -> Settings:
-    """The local engines first, then the environment's providers (INTERFACES); a folder for tasks, for admins alone."""
+    """The local engines first, then the environment's providers (INTERFACES); a folder for tasks, for admins alone.
+
+    Its key was chosen by nobody, so it keeps nobody at this machine out of the console.
+    """
     workspace = {"workspace": {"folder": "./data/workspace", "create": True}}
     agent = AgentSettings(tools={_WORKSPACE: workspace}, admin_tools=(_WORKSPACE,))
     return Settings(
+        server=ServerSettings(console=ConsoleSettings(local=True)),
         settings=TuningSettings(agent=agent),
         providers=(*local, *environment_providers(environment)),
         keys=(KeySettings(name="first", key=key, username="admin", role="admin"),),

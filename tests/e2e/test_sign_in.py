@@ -73,6 +73,7 @@ class Page:
 def settings(upstream: FakeUpstream, folder: Path) -> dict[str, Any]:
     given = config(upstream)
     given["database"] = f"sqlite:///{folder / 'shared.db'}"
+    given["server"] = {**given.get("server", {}), "console": {"local": True}}
     given["keys"] = [{"name": "admin", "key": ADMIN, "role": "admin"}]
     given["settings"]["prices"] = {"chat_completion.*": {"input": "1", "output": "2"}}
     return given

@@ -74,7 +74,11 @@ class Api:
 
 def config(database: str | None) -> dict[str, Any]:
     return {
-        "server": {"host": "127.0.0.1", "limits": {"body_bytes": 100_000}},
+        "server": {
+            "host": "127.0.0.1",
+            "limits": {"body_bytes": 100_000},
+            "console": {"local": True},
+        },
         "database": database,
         "providers": [
             {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from argon2 import PasswordHasher
 
 from fakes.management import ADMIN, Answer, Api, opened
 from monoize.server.session_passwords import Passwords
+from monoize.store import keys, users
 
 HOST = {"host": "localhost:8080"}
 PAGE = {**HOST, "origin": "http://localhost:8080", "sec-fetch-site": "same-origin"}
@@ -381,6 +383,54 @@ async def test_a_key_signs_in_and_its_end_signs_out(api):
     wrong = await Browser(api).call("POST", "/api/session", {"key": "sk-wrong-0123456789"})
     assert wrong.status == 401
     assert "set-cookie" not in wrong.headers
+
+
+async def test_a_key_that_was_just_rotated_begins_no_session(api):
+    """Another process may remember the old secret for a moment longer."""
+    key = await api.key(await api.user("ada"))
+    lasting = api.house.state.lasting
+    assert (await api.call("GET", "/api/me", key=key["key"])).status == 200  # remembered here
+    by = {"actor": "elsewhere", "now": 1}
+    work = partial(keys.rotate, key_id=key["id"], vault=lasting.vault, ids=lasting.ids, **by)
+    await lasting.database.write(work)
+    answer = await Browser(api).call("POST", "/api/session", {"key": key["key"]})
+    assert answer.status == 401
+    assert "set-cookie" not in answer.headers
+
+
+async def test_the_old_password_does_not_win_over_one_that_was_set_meanwhile(api, monkeypatch):
+    """A thief changes it at the moment when an admin locks the thief out."""
+    user = await api.user("ada", password=PASSWORD)
+    thief = Browser(api)
+    await thief.sign_in(username="ada", password=PASSWORD)
+    sessions, database = api.house.state.access.sessions, api.house.state.lasting.database
+    hashed, rescue = sessions.hashed, "the admin's own " + PASSWORD
+
+    async def meanwhile(password: str) -> str:
+        by = {"actor": "root", "now": 1}
+        await database.write(
+            partial(
+                users.set_password, user_id=user["id"], password_hash=await hashed(rescue), **by
+            )
+        )
+        return await hashed(password)
+
+    monkeypatch.setattr(sessions, "hashed", meanwhile)
+    form = {"current": PASSWORD, "new": "the thief's " + PASSWORD}
+    answer = await thief.call("PUT", "/api/me/password", form)
+    assert (answer.status, answer.error["param"]) == (403, "current")
+    await Browser(api).sign_in(username="ada", password=rescue)
+
+
+async def test_a_key_in_the_file_is_needed_at_the_machine_itself_too(database_url, tmp_path):
+    """A proxy on the same machine may add no header and say `Host: 127.0.0.1`, and its visitors are everybody."""
+    house = await opened(tmp_path, database_url, server={})
+    browser = Browser(Api(house))
+    assert (await browser.call("GET", "/api/session")).json["ways"] == ["key"]
+    answer = await browser.call("POST", "/api/session", {}, host="127.0.0.1:8080", origin=None)
+    assert answer.status == 403
+    assert "set-cookie" not in answer.headers
+    await house.aclose()
 
 
 async def test_without_a_store_a_key_of_the_file_signs_in(storeless):

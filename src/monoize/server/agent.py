@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any, assert_never
 
@@ -13,7 +13,7 @@ import msgspec
 from monoize import wirejson
 from monoize.agent.live.watching import Delta, Ended, Seen, StateSeen, ToolSeen
 from monoize.agent.runs.request import RunRequest, read_request
-from monoize.errors import InvalidRequest, NotFound
+from monoize.errors import Forbidden, InvalidRequest, MonoizeError, NotFound, Unauthorized
 from monoize.pipeline.call import Answer, Body
 from monoize.server.agents import Agents
 from monoize.server.http import HttpRequest, json_answer, read_json
@@ -45,6 +45,7 @@ _PIECE_BYTES = 256 * 1024
 _FILTERS = ("state", "outcome", "model", "parent", "owner")
 _PARAMETERS = (*_FILTERS, "running", "after", "limit")
 _STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+_ASKED_SECONDS = 1.0  # between two looks whether a watcher may still watch
 _KEEP_ALIVE = b": still running\n\n"
 
 
@@ -54,7 +55,7 @@ async def begin(request: HttpRequest, state: State) -> Answer:
     run_id = await runs.create(asked, request.caller, request.address)
     where = {"location": f"/v1/agent/runs/{run_id}", "x-monoize-run": run_id}
     if asked.stream:
-        return _streamed(runs, run_id, state, where)
+        return _streamed(runs, run_id, request, state, where)
     shown = await _ended(runs, run_id, request, state)
     status = HTTPStatus.OK if shown.has_ended else HTTPStatus.ACCEPTED
     return json_answer(shown.reply(), status, where)
@@ -99,7 +100,8 @@ async def show(request: HttpRequest, state: State, *, run_id: str) -> Answer:
 async def events(request: HttpRequest, state: State, *, run_id: str) -> Answer:
     runs = await _runs(state)
     await runs.shown(run_id, request.caller)
-    return _streamed(runs, run_id, state, {}, request.headers.get("last-event-id"))
+    known = request.headers.get("last-event-id")
+    return _streamed(runs, run_id, request, state, known=known)
 
 
 async def transcript(request: HttpRequest, state: State, *, run_id: str) -> Answer:
@@ -236,17 +238,27 @@ class _File:
 def _streamed(
     runs: RunService,
     run_id: str,
+    request: HttpRequest,
     state: State,
-    headers: Mapping[str, str],
+    headers: Mapping[str, str] | None = None,
     known: str | None = None,
 ) -> Answer:
+    async def may_watch() -> bool:
+        """A key may be revoked, a session end, a user be turned off or lose the role while they watch."""
+        who = request.headers, request.address, request.method, request.peer
+        try:
+            await runs.shown(run_id, await state.access.caller_of(*who))
+        except (Unauthorized, Forbidden, NotFound):
+            return False
+        except MonoizeError:  # nobody can say at this moment
+            return True
+        return True
+
     return Answer(
         status=200,
         content_type="text/event-stream",
-        headers={**headers, **_STREAM_HEADERS},
-        body=_Events(
-            runs.watched(run_id), _agents(state).stopping, state.kit.timeouts.keep_alive, known
-        ),
+        headers={**(headers or {}), **_STREAM_HEADERS},
+        body=_Events(runs.watched(run_id), state, may_watch, known),
     )
 
 
@@ -256,13 +268,16 @@ class _Events:
     def __init__(
         self,
         seen: AsyncGenerator[Seen, None],
-        stopping: asyncio.Event,
-        silence: float,
+        state: State,
+        may_watch: Callable[[], Awaitable[bool]],
         known: str | None,
     ) -> None:
         self._seen = seen
-        self._stopping = stopping
-        self._silence = silence
+        self._stopping = _agents(state).stopping
+        self._silence = state.kit.timeouts.keep_alive
+        self._clock = state.kit.clock
+        self._may_watch = may_watch
+        self._asked_at = self._clock.monotonic()
         self._known = known
         self._written = self._write()
 
@@ -283,6 +298,8 @@ class _Events:
                 await asyncio.wait(
                     either, timeout=self._silence, return_when=asyncio.FIRST_COMPLETED
                 )
+                if not await self._is_admitted():
+                    return
                 if not coming.done():
                     yield _KEEP_ALIVE
                     continue
@@ -297,6 +314,13 @@ class _Events:
                 coming.cancel()
                 await asyncio.wait({coming})
             await seen.aclose()
+
+    async def _is_admitted(self) -> bool:
+        now = self._clock.monotonic()
+        if now - self._asked_at < _ASKED_SECONDS:
+            return True
+        self._asked_at = now
+        return await self._may_watch()
 
     def _is_known(self, event: Seen) -> bool:
         return isinstance(event, StateSeen) and str(event.digest.seq) == self._known

@@ -82,5 +82,5 @@ def _frame(segment: str) -> str:
     early = bundle.with_imports("core/app.js", f"pages/{segment}.js")
     preloads = "\n".join(f'<link rel="modulepreload" href="{prefix}/{name}">' for name in early)
     title = f"{segment.replace('-', ' ').capitalize()} · Monoize"
-    text = bundle.shell.replace("{{preloads}}", preloads).replace("{{assets}}", prefix)
+    text = bundle.page.replace("{{preloads}}", preloads).replace("{{assets}}", prefix)
     return text.replace("{{title}}", title)

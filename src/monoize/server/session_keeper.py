@@ -29,7 +29,7 @@ CONSOLE = "console:"  # begins what stands for a key's id, where somebody signed
 LOCAL = Caller(key=f"{CONSOLE}local", key_name="console", role="admin")
 
 _TOUCHED_MS = 60_000  # between two notes that a session is in use
-_FORWARDING = ("x-forwarded-for", "forwarded", "via", "x-real-ip")
+_FORWARDING = ("x-forwarded-", "forwarded", "via", "x-real-ip")  # how their names begin
 _FAILED = "the username or the password is not right"
 
 
@@ -85,9 +85,7 @@ class Sessions:
         self._header = (server.console.user_header or "").lower()
         self._proxies = TrustedProxies(server.trusted_proxies)
         # A proxy that is known to stand in front makes everybody's address that of this machine.
-        self._knows_local = (
-            server.console.local and is_loopback(server.host) and not server.trusted_proxies
-        )
+        self._is_near = is_loopback(server.host) and not server.trusted_proxies
         self._lobby = lobby
         self._clock = clock
         self._database = database
@@ -113,7 +111,7 @@ class Sessions:
             return False
         match session.how:
             case "local":
-                return self._is_local(visit) and (is_open or not found.has_users)
+                return self._is_local(visit, is_open) and (is_open or not found.has_users)
             case "password":
                 return _is_enabled(found.user) and found.stamp == session.stamp
             case "proxy":
@@ -141,7 +139,8 @@ class Sessions:
 
     async def local_is_possible(self, visit: Visit | None, *, is_open: bool) -> bool:
         """Whoever is at the machine itself, as long as there are no users. Without a visit: work begun in an earlier one."""
-        if not self._knows_local or (visit is not None and not self._is_local(visit)):
+        fits = self._knows_local(is_open) if visit is None else self._is_local(visit, is_open)
+        if not fits:
             return False
         return is_open or self._database is None or not await self._database.read(users.are_there)
 
@@ -212,13 +211,18 @@ class Sessions:
 
     # --- where somebody is ---
 
-    def _is_local(self, visit: Visit) -> bool:
+    def _knows_local(self, is_open: bool) -> bool:
+        """Keys may be all that keeps out whoever comes by a proxy that does not show: they count until somebody says so."""
+        local = self._console.local
+        return self._is_near and (is_open if local is None else local)
+
+    def _is_local(self, visit: Visit, is_open: bool) -> bool:
         """At this machine, by its own name, and nobody in between."""
         return (
-            self._knows_local
+            self._knows_local(is_open)
             and _is_loopback_address(visit.peer)
             and host_of(visit.headers)[0] in LOCAL_NAMES
-            and not any(name in visit.headers for name in _FORWARDING)
+            and not any(name.startswith(_FORWARDING) for name in visit.headers)
         )
 
     def _told(self, visit: Visit) -> str | None:

@@ -18,6 +18,9 @@ __all__ = ["Passwords", "checked"]
 
 SHORTEST = 10  # characters
 LONGEST = 1024  # bytes
+_LONGEST_SENT = (
+    4 * LONGEST
+)  # characters that are looked at: putting marks in order takes their number squared
 _AT_A_TIME = 2
 _WAITING = 16
 # Of a password that nobody knows: a name without one takes as long to refuse as any other.
@@ -28,7 +31,7 @@ T = TypeVar("T")
 
 def checked(password: str, param: str = "password") -> str:
     """A password that somebody may have."""
-    plain = unicodedata.normalize("NFC", password)
+    plain = _normal(password)
     if len(plain) < SHORTEST or len(_bytes(plain)) > LONGEST:
         raise InvalidRequest(
             f"{param}: at least {SHORTEST} characters and at most {LONGEST} bytes", param=param
@@ -57,7 +60,7 @@ class Passwords:
     def _matches(self, hashed: str | None, password: str) -> bool:
         from argon2.exceptions import InvalidHashError, VerificationError  # noqa: PLC0415
 
-        plain = _bytes(unicodedata.normalize("NFC", password))[: LONGEST + 1]
+        plain = _bytes(_normal(password))[: LONGEST + 1]
         try:
             self._hasher.verify(hashed or _NOBODYS, plain)
         except (VerificationError, InvalidHashError):
@@ -84,6 +87,13 @@ class Passwords:
         from argon2 import PasswordHasher  # noqa: PLC0415 - only where somebody signs in
 
         return self._given or PasswordHasher()
+
+
+def _normal(password: str) -> str:
+    """The same letters are the same password, however they are put together. What is far too long stays too long."""
+    if len(password) > _LONGEST_SENT:
+        return password[:_LONGEST_SENT]
+    return unicodedata.normalize("NFC", password)
 
 
 def _bytes(text: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -15,8 +14,9 @@ from monoize.server import session_tokens as tokens
 from monoize.server.access import OF_THE_FILE, Access
 from monoize.server.http import HttpRequest
 from monoize.server.session_keeper import Held, Lobby, Sessions, Visit
-from monoize.store import keys, users
+from monoize.store import users
 from monoize.store.sessions import How, stamp_of
+from monoize.store.vault import parse_key
 
 if TYPE_CHECKING:
     from monoize.server.state import State
@@ -113,14 +113,22 @@ async def change_password(
     """One's own. Every session of the user ends; whoever changed it has a new one."""
     access, visit, database = state.access, _visit(request), state.lasting.database
     try:
-        proven, _ = await access.sessions.user_by_password(user.username, current, visit)
+        proven, stamp = await access.sessions.user_by_password(user.username, current, visit)
     except Unauthorized:  # 401 would mean that nobody is signed in
         raise Forbidden("the current password is not right", param="current") from None
     hashed = await access.sessions.hashed(new)
     if database is None or proven.id != user.id:  # renamed this very moment
         raise NotFound("this user is gone")
-    work = partial(users.set_password, user_id=user.id, password_hash=hashed)
-    await database.write(partial(work, actor=user.username, now=now))
+
+    def work(connection: Connection) -> None:
+        """Not over one that was set meanwhile: whoever knew the old one may be a thief who is being locked out."""
+        users.get(connection, user.id, lock=True)
+        known = users.with_password(connection, user.id)
+        if known is None or stamp_of(known[1] or "") != stamp:
+            raise Forbidden("the current password is not right any more", param="current")
+        users.set_password(connection, user.id, hashed, actor=user.username, now=now)
+
+    await database.write(work)
     return await _by_password(access, visit, user, stamp_of(hashed))
 
 
@@ -139,16 +147,13 @@ async def _by_key(access: Access, visit: Visit, key: str, state: State) -> Arriv
     caller = await access.caller_by_secret(key, visit.address)
     access.sessions.key_was_good(visit)
     key_id, shown = caller.key or "", key.encode()
-    if not key_id.startswith(OF_THE_FILE) and state.lasting.database is not None:
-        shown = await state.lasting.database.read(partial(_digest, key_id=key_id))
+    parsed, vault = parse_key(key), state.lasting.vault
+    if not key_id.startswith(OF_THE_FILE) and parsed is not None and vault is not None:
+        # Of what was shown, not of what is stored by now: a key that was just rotated begins nothing.
+        shown = vault.digest(parsed[1])
     actor = f"{caller.username or caller.key_name} ({key_id})"
     cookie = await access.sessions.begin("key", key_id, visit, stamp=stamp_of(shown), actor=actor)
     return await _begun(access, visit, cookie)
-
-
-def _digest(connection: Connection, key_id: str) -> bytes:
-    found = keys.credential(connection, key_id)
-    return b"" if found is None else found.digest
 
 
 async def _begun(access: Access, visit: Visit, cookie: str) -> Arrival:

@@ -39,8 +39,8 @@ class TimeoutSettings(Section, frozen=True, kw_only=True):
 class ConsoleSettings(Section, frozen=True, kw_only=True):
     """Signing in to the console, the gateway's own page."""
 
-    # On this machine nobody signs in as long as there is no user; false: sign-in always needs a password or a key.
-    local: bool = True
+    # On this machine nobody signs in as long as there is no user. null: where no key is needed either; false: never.
+    local: bool | None = None
     session_seconds: Seconds = 7 * 24 * 3600  # after which one signs in again, whatever one does
     idle_seconds: Seconds = 24 * 3600  # without a request
     # The header by which a proxy of server.trusted_proxies says who the user is. The proxy must set or remove it itself.

@@ -307,7 +307,7 @@ def _text(name: str) -> str:
 def test_all_of_it_is_small_as_it_is_sent():
     bundle = console.bundle()
     sizes = {name: len(content) for name, content in bundle.packed.items()}
-    assert sum(sizes.values()) + len(bundle.shell.encode()) < MOST_BYTES, sizes
+    assert sum(sizes.values()) + len(bundle.page.encode()) < MOST_BYTES, sizes
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -335,7 +335,7 @@ def test_a_script_says_what_it_is(name):
 
 
 def test_the_shell_has_no_script_and_no_style_of_its_own():
-    shell = console.bundle().shell
+    shell = console.bundle().page
     assert re.findall(r"<script(?![^>]*(?:\ssrc=|application/json))", shell) == []
     assert re.findall(r"<style|\sstyle=|\son\w+=|https?:", shell) == []
 
@@ -345,7 +345,7 @@ def test_styles_bring_nothing_from_elsewhere():
 
 
 def test_every_page_of_the_navigation_has_its_module():
-    frame = console.bundle().shell.partition("<nav")[2].partition("</nav>")[0]
+    frame = console.bundle().page.partition("<nav")[2].partition("</nav>")[0]
     nav = re.findall(r'href="/([a-z-]*)"', frame)
     assert len(nav) >= 13
     for segment in (*nav, "sign-in"):

@@ -45,6 +45,7 @@ class Place:
         self.lobby = Lobby(CHEAP)
         self.database = MemoryDatabase() if database else None
         ring = self.database and Keyring(self.database, VAULT, self.clock, grace_seconds=300)
+        server.setdefault("console", ConsoleSettings(local=True))
         self.settings = ServerSettings(**server)
         self.keeper = Sessions(self.settings, self.lobby, self.clock, self.database)
         self.access = Access(
@@ -305,6 +306,12 @@ NOT_LOCAL = [
     ({}, {"forwarded": "for=127.0.0.1"}),
     ({}, {"via": "1.1 proxy"}),
     ({}, {"x_real_ip": "127.0.0.1"}),
+    ({}, {"x_forwarded_proto": "https"}),
+    ({}, {"x_forwarded_host": "gw.example"}),
+    (
+        {"console": ConsoleSettings()},
+        {},
+    ),  # there is a key: a proxy that does not show may stand here
     ({}, {"host": "gw.example"}),
     ({"host": "0.0.0.0"}, {}),
     ({"console": ConsoleSettings(local=False)}, {}),

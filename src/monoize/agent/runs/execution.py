@@ -24,12 +24,12 @@ from monoize.agent.record.recovery import CannotRecover, recovered
 from monoize.agent.record.signing import SigningKey
 from monoize.agent.runs.book import RunBook
 from monoize.agent.runs.channel import RunChannel
-from monoize.agent.runs.configured_tools import AwayTools, opened_tools
+from monoize.agent.runs.configured_tools import AwayTools, opened_tools, tools_for
 from monoize.agent.runs.files import RunFiles, RunRecord, Summary
 from monoize.agent.runs.live_model import LiveModel
 from monoize.agent.runs.scheduling import RunLeft
 from monoize.clock import Clock
-from monoize.errors import DatabaseAway
+from monoize.errors import DatabaseAway, Forbidden
 from monoize.pipeline.call import Caller
 from monoize.pipeline.kit import Kit
 from monoize.reframer import TagTable
@@ -166,7 +166,7 @@ class Executor:
         channel = self.channel(run_id)
         toolbox = toolbox_of(record, around)
         model = LiveModel(
-            run_id, around.kit, lambda: around.caller(record.key), address=record.address
+            run_id, around.kit, partial(_still_allowed, record, around), address=record.address
         )
         runtime = Runtime(
             model,
@@ -265,6 +265,15 @@ def _pass_on(channel: RunChannel, seen: Seen) -> None:
     """All but the end, which is told when it is noted."""
     if not isinstance(seen, Ended):
         channel.see(seen)
+
+
+async def _still_allowed(record: RunRecord, around: Surroundings) -> Caller:
+    """Whose run it is, before each call of the model: whoever is no admin any more goes on with no admin's tools."""
+    caller, settings = await around.caller(record.key), around.settings()
+    kept = settings.tools.keys() - tools_for(settings, caller.role).keys()
+    if not kept.isdisjoint(record.tools):
+        raise Forbidden("tools: whoever began the run may not use them any more", param="tools")
+    return caller
 
 
 def toolbox_of(record: RunRecord, around: Surroundings) -> Toolbox:

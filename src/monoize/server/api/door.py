@@ -19,6 +19,7 @@ from monoize.server.state import State
 __all__ = ["answered"]
 
 _ROUTES = tuple((endpoint, endpoint.pattern()) for endpoint in ENDPOINTS)
+_STRANGERS_BYTES = 64 * 1024  # of a body that is read before anybody knows whose it is
 _PLACE = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
 _UNKNOWN = re.compile(r"unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"required field `(.*)`", re.DOTALL)
@@ -88,7 +89,11 @@ def _query(request: HttpRequest, endpoint: Endpoint) -> Any:
 
 
 async def _body(request: HttpRequest, state: State, endpoint: Endpoint) -> Any:
-    raw = await read_body(request, state.kit.limits, state.kit.timeouts)
+    limits = state.kit.limits
+    if endpoint.role is None:
+        most = min(limits.body_bytes, _STRANGERS_BYTES)
+        limits = msgspec.structs.replace(limits, body_bytes=most)
+    raw = await read_body(request, limits, state.kit.timeouts)
     if not raw.strip():
         if not endpoint.body_required:
             return {}

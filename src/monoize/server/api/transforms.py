@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from monoize import wirejson
 from monoize.account import Role
-from monoize.errors import Forbidden, PayloadTooLarge
+from monoize.errors import Forbidden, PayloadTooLarge, RateLimited
 from monoize.server.api.endpoint import Context, Given, endpoint
 from monoize.settings import RuleSettings
 from monoize.store import key_rules
@@ -25,6 +25,8 @@ __all__ = ["ENDPOINTS"]
 # The answer holds what goes out after each rule that changed it.
 _MOST_RULES = 32
 _LONGEST = 1024**2
+_SECONDS = 3.0  # after which no further rule is begun
+_AT_A_TIME = 2  # or threads that others need would all be taken
 
 
 class TransformView(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +104,7 @@ async def list_transforms(context: Context, given: Given[None, None]) -> Transfo
     role="user",
     body=TrialBody,
     answer=TrialAnswer,
+    refusals=(429,),
 )
 async def try_rules(context: Context, given: Given[None, TrialBody]) -> TrialAnswer:
     """Apply rules to a request, a reply or a stream and show what each changes; nothing is sent or kept."""
@@ -110,8 +113,32 @@ async def try_rules(context: Context, given: Given[None, TrialBody]) -> TrialAns
     if size > _LONGEST:
         raise PayloadTooLarge(f"a trial takes bodies of at most {_LONGEST} bytes")
     role: Role = "admin" if context.is_admin else "user"
+    clock = context.state.kit.clock
+    ends = clock.monotonic() + _SECONDS
+    veto, is_late = partial(_veto, role), lambda: clock.monotonic() > ends
     # Comparing long conversations takes its time, and others wait for this thread.
-    return _answer(await asyncio.to_thread(rehearsed, trial, partial(_veto, role)))
+    return _answer(await _beside(partial(rehearsed, trial, veto, is_late)))
+
+
+_under_way: set[asyncio.Task[TrialReport]] = set()
+
+
+async def _beside(work: Callable[[], TrialReport]) -> TrialReport:
+    """A caller who leaves does not end the thread, so it keeps its place until it is done."""
+    if len(_under_way) >= _AT_A_TIME:
+        busy = RateLimited("others try rules at this moment", code="too_many_trials")
+        busy.headers["retry-after"] = "1"
+        raise busy
+    task = asyncio.create_task(asyncio.to_thread(work))
+    _under_way.add(task)
+    task.add_done_callback(_done)
+    return await asyncio.shield(task)
+
+
+def _done(task: asyncio.Task[TrialReport]) -> None:
+    _under_way.discard(task)
+    if not task.cancelled():
+        task.exception()  # or asyncio complains of one that nobody waited for
 
 
 def _veto(role: Role, rule: RuleSettings) -> str | None:
