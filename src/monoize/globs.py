@@ -18,5 +18,14 @@ def is_glob(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _pattern(glob: str) -> re.Pattern[str]:
-    letters = {"*": ".*", "?": "."}
-    return re.compile("".join(letters.get(c) or re.escape(c) for c in glob), re.DOTALL)
+    """Each piece between two `*` is taken where it first fits and never elsewhere (`?>`), or many `*` would take for ever."""
+    first, *pieces = (_literal(piece) for piece in glob.split("*"))
+    if not pieces:
+        return re.compile(first, re.DOTALL)
+    *inner, last = pieces
+    middle = "".join(f"(?>.*?{piece})" for piece in inner if piece)
+    return re.compile(f"{first}{middle}.*{last}", re.DOTALL)
+
+
+def _literal(piece: str) -> str:
+    return "".join("." if letter == "?" else re.escape(letter) for letter in piece)

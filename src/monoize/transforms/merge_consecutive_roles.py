@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from typing_extensions import override
 
@@ -37,15 +38,15 @@ class MergeConsecutiveRoles(RequestTransform[NoConfig]):
     def apply(self, value: UrpRequest, state: None, context: Context[NoConfig]) -> UrpRequest:
         numbers = Counter(message.envelope for message in value.messages)
         shared = {number for number, times in numbers.items() if number is not None and times > 1}
-        merged: list[Message] = []
+        groups: list[list[Message]] = []
         for message in value.messages:
-            if merged and _mergeable(merged[-1], message):
-                merged[-1] = _merged(merged[-1], message, shared)
+            if groups and _mergeable(groups[-1][-1], message):
+                groups[-1].append(message)
             else:
-                merged.append(message)
-        if len(merged) == len(value.messages):
+                groups.append([message])
+        if len(groups) == len(value.messages):
             return value
-        return replace(value, messages=tuple(merged))
+        return replace(value, messages=tuple(_merged(group, shared) for group in groups))
 
 
 def _mergeable(before: Message, after: Message) -> bool:
@@ -56,14 +57,22 @@ def _mergeable(before: Message, after: Message) -> bool:
     )
 
 
-def _merged(before: Message, after: Message, shared: set[int]) -> Message:
-    envelope = before.envelope
-    if envelope != after.envelope and not shared.isdisjoint({envelope, after.envelope}):
-        # New words do not become part of the envelope that holds tool results (D48).
-        envelope = None
+def _merged(group: list[Message], shared: set[int]) -> Message:
+    """All at once: one after the other would copy a long conversation once for each of its messages."""
+    first = group[0]
+    if len(group) == 1:
+        return first
+    envelope = first.envelope
+    for other in group[1:]:
+        if envelope != other.envelope and not shared.isdisjoint({envelope, other.envelope}):
+            # New words do not become part of the envelope that holds tool results (D48).
+            envelope = None
+    fields: dict[str, Any] = {}
+    for message in reversed(group):  # what an earlier message says holds
+        fields |= message.extra_body
     return replace(
-        before,
-        parts=(*before.parts, *after.parts),
+        first,
+        parts=tuple(part for message in group for part in message.parts),
         envelope=envelope,
-        extra_body={**after.extra_body, **before.extra_body},
+        extra_body=fields,
     )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from enum import Enum
+from functools import cache
 from itertools import zip_longest
 from typing import Any, TypeAlias, get_args
 
@@ -29,6 +30,8 @@ _KINDS = {
 _BOOKKEEPING = frozenset({"source", "inherited", "added"})  # how fields travel, not what they say
 _HUMP = re.compile(r"(?<!^)(?=[A-Z])")
 _PLAIN_KEY = re.compile(r"\w+")
+# Pairs of elements that are worth a look at which of them fit; looking takes up to the third power of a list's length.
+_MOST_PAIRS = 200 * 200
 
 Pair: TypeAlias = tuple[Any, Any]  # of list elements; UNSET where one side has none
 
@@ -75,13 +78,19 @@ def _entries(value: Value | Mapping[str, Any]) -> Mapping[str, Any]:
     kind = type(value)
     tag = {"type": _HUMP.sub("_", kind.__name__).lower()} if kind in _KINDS else {}
     fields = {}
-    for field in msgspec.structs.fields(value):
+    for field in _fields(kind):
         item = getattr(value, field.name)
         if field.name in _BOOKKEEPING or item == field.default:
             continue
         # `type` is taken where the kind is shown: an Error's own type is its `error_type`.
         fields["error_type" if tag and field.name == "type" else field.name] = item
     return {**tag, **fields}
+
+
+@cache
+def _fields(kind: type[Value]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Found by evaluating annotations, which takes long."""
+    return msgspec.structs.fields(kind)
 
 
 def _differences(path: str, before: Any, after: Any) -> Iterator[Change]:
@@ -108,7 +117,7 @@ def _entries_differ(
 def _items_differ(path: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator[Change]:
     first, old, new = _trimmed(before, after)
     olds, news = [_canonical(item) for item in old], [_canonical(item) for item in new]
-    for tag, i1, i2, j1, j2 in SequenceMatcher(a=olds, b=news, autojunk=False).get_opcodes():
+    for tag, i1, i2, j1, j2 in _aligned(olds, news):
         if tag == "equal":
             continue
         was, now = first + i1, first + j1
@@ -132,11 +141,17 @@ def _trimmed(
     return start, before[start : len(before) - end], after[start : len(after) - end]
 
 
+def _aligned(old: Sequence[Any], new: Sequence[Any]) -> Sequence[tuple[str, int, int, int, int]]:
+    """What is equal and what was replaced, as difflib tells it; of long lists all is, element by element."""
+    if len(old) * len(new) > _MOST_PAIRS:
+        return (("replace", 0, len(old), 0, len(new)),)
+    return SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes()
+
+
 def _paired(old: Sequence[Any], new: Sequence[Any]) -> Iterator[Pair]:
     """Which element became which: those of one kind and role, in order; the others came or went."""
     kinds, other_kinds = [_kind(item) for item in old], [_kind(item) for item in new]
-    matcher = SequenceMatcher(a=kinds, b=other_kinds, autojunk=False)
-    for _, i1, i2, j1, j2 in matcher.get_opcodes():
+    for _, i1, i2, j1, j2 in _aligned(kinds, other_kinds):
         yield from zip_longest(old[i1:i2], new[j1:j2], fillvalue=UNSET)
 
 
