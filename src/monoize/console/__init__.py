@@ -26,7 +26,7 @@ _HEX = 12  # letters of the digest that tell versions apart
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
-    shell: str  # what the server fills in and sends for every page
+    page: str  # what the server fills in and sends for every page
     assets: Mapping[str, bytes]  # by path, such as core/app.js
     packed: Mapping[str, bytes]  # the same, gzipped once for all
     version: str  # changes whenever a file does: addresses with it may be kept for ever
@@ -55,12 +55,12 @@ def bundle() -> Bundle:
 
 def bundled(folder: Traversable) -> Bundle:
     assets = dict(sorted(_found(folder, "")))
-    shell = folder.joinpath(_SHELL).read_text("utf-8")
-    digest = hashlib.sha256(shell.encode())
+    page = folder.joinpath(_SHELL).read_text("utf-8")
+    digest = hashlib.sha256(page.encode())
     for name, content in assets.items():
         digest.update(b"%b\0%d\0%b" % (name.encode(), len(content), content))
     packed = {name: gzip.compress(content, mtime=0) for name, content in assets.items()}
-    return Bundle(shell=shell, assets=assets, packed=packed, version=digest.hexdigest()[:_HEX])
+    return Bundle(page=page, assets=assets, packed=packed, version=digest.hexdigest()[:_HEX])
 
 
 def _found(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:

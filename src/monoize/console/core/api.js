@@ -3,13 +3,16 @@
 //   for await (const {event, id, data} of api.events("/v1/messages", {method: "POST", body, headers, signal}))
 //   const response = await api.raw("/v1/media", {method: "POST", body: file})   // as fetch, but a refusal throws; quiet: true keeps a 401 from bringing the sign-in page
 
+export const UNREACHED = "The gateway cannot be reached. Is it still running?";
 let csrf = "";
+
+const tell = (name) => window.dispatchEvent(new Event(name));
 
 export const setCsrf = (token) => {
   csrf = token ?? "";
 };
 
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(message, {status = 0, code = null, param = null, body = null, id = null} = {}) {
     super(message);
     Object.assign(this, {name: "ApiError", status, code, param, body, id});
@@ -52,10 +55,13 @@ const sent = async (path, {method = "GET", body, headers: given, signal, quiet =
   try {
     response = await fetch(path, {method, headers, signal, body: isJson ? JSON.stringify(body) : body});
   } catch (error) {
-    throw error.name === "AbortError" ? error : new ApiError("The gateway cannot be reached. Is it still running?");
+    if (error.name === "AbortError") throw error;
+    tell("unreached");
+    throw new ApiError(UNREACHED);
   }
+  tell("reached");
   if (response.ok) return response;
-  if (response.status === 401 && !quiet) window.dispatchEvent(new Event("signed-out"));
+  if (response.status === 401 && !quiet) tell("signed-out");
   throw await refusal(response);
 };
 
@@ -89,6 +95,8 @@ async function* events(path, options = {}) {
       left = blocks.pop();
       yield* blocks.map(readEvent).filter(Boolean);
     }
+  } catch (error) {
+    throw error.name === "AbortError" ? error : new ApiError("The connection to the gateway broke off.");
   } finally {
     reader.cancel().catch(() => {});
   }

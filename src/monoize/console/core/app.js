@@ -1,15 +1,17 @@
 // Boot, router, navigation, theme and the way to the palette. A page is pages/<first segment of the path>.js.
 
-import { $, button, h, replace } from "./dom.js";
-import { api, setCsrf } from "./api.js";
+import { $, button, h, options, replace } from "./dom.js";
+import { UNREACHED, api, setCsrf } from "./api.js";
 import { failed } from "../parts/states.js";
 
 const THEMES = ["system", "light", "dark"];
+const LOOK_MS = 3000;
 const root = document.documentElement;
 const main = $("#main");
 let session = null;
 let leave = () => {};
 let visit = 0;
+let lost = null; // what is said while the gateway cannot be reached
 
 const links = [...document.querySelectorAll(".nav a")];
 const known = ["/sign-in", ...links.map((link) => link.pathname)];
@@ -37,6 +39,10 @@ const remember = (changes) => {
   return query;
 };
 
+const imported = (name) => import(`../pages/${name}.js`).then((module) => module.default, () => {
+  throw new Error("The files of this page cannot be had. Is the gateway still running?");
+});
+
 const show = async ({focus = true} = {}) => {
   const mine = visit += 1;
   leave();
@@ -55,7 +61,7 @@ const show = async ({focus = true} = {}) => {
   try {
     const ctx = {params: id ? {id: decodeURIComponent(id)} : {}, query: new URLSearchParams(location.search), session, go, remember, reload: () => show({focus: false}), signal: leaving.signal, get: (path, query) => api.get(path, query, {signal: leaving.signal})};
     if (!isPage(path)) throw new Error(`there is no page at ${path}`);
-    const module = (await import(`../pages/${segment || "overview"}.js`)).default;
+    const module = await imported(segment || "overview");
     if (mine !== visit) return;
     document.title = `${module.title} · Monoize`;
     replace(main, page);
@@ -68,8 +74,9 @@ const show = async ({focus = true} = {}) => {
     else done?.();
   } catch (error) {
     if (mine !== visit || error.name === "AbortError") return;
-    // A module that does not load may be one of another version of the gateway: a full load brings the new one.
-    replace(main, h(".page", h("h1", "This page did not open"), failed(error, () => location.reload())));
+    // A module that does not load may be one of another version of the gateway: a full load brings the new one, if there is one.
+    const reload = () => api.get("/api/session", null, {quiet: true}).then(() => location.reload(), () => {});
+    replace(main, h(".page", h("h1", "This page did not open"), failed(error, error.name === "ApiError" ? () => show({focus: false}) : reload)));
   }
 };
 
@@ -105,7 +112,7 @@ const drawFoot = () => replace($(".foot"),
   session.username && h(".row", h("span.clip.grow", {title: session.username}, session.username), h("span.dim", session.role)),
   ["password", "key"].includes(session.how) && button("Sign out", signOut, "small"),
   h("label", h("span.dim", "Theme"),
-    h("select", {".value": root.dataset.theme ?? "system", on: {change: (event) => setTheme(event.target.value)}}, THEMES.map((name) => h("option", name)))));
+    h("select", {".value": root.dataset.theme ?? "system", on: {change: (event) => setTheme(event.target.value)}}, options(THEMES))));
 
 const use = (found) => {
   session = found;
@@ -124,6 +131,20 @@ const toSignIn = () => {
   if (location.pathname === "/sign-in") return;
   const next = location.pathname + location.search;
   go(next === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(next)}`, {instead: true});
+};
+
+const onUnreached = () => {
+  if (lost) return;
+  lost = h("p.toast.bad", UNREACHED);
+  $(".toasts").append(lost);
+  setTimeout(lookAgain, LOOK_MS);
+};
+
+const lookAgain = () => lost && api.get("/api/session", null, {quiet: true}).catch(() => setTimeout(lookAgain, LOOK_MS));
+
+const onReached = () => {
+  lost?.remove();
+  lost = null;
 };
 
 const openPalette = async () => (await import("./palette.js")).open({links: links.filter((link) => session.role === "admin" || link.className !== "for-admins"), go, themes: THEMES, setTheme});
@@ -148,6 +169,8 @@ const boot = async () => {
   document.addEventListener("keydown", onKey);
   window.addEventListener("popstate", () => show());
   window.addEventListener("signed-out", toSignIn);
+  window.addEventListener("unreached", onUnreached);
+  window.addEventListener("reached", onReached);
   $(".menu").addEventListener("click", () => openMenu(!root.hasAttribute("data-menu")));
   $(".find").addEventListener("click", openPalette);
   try {

@@ -2,6 +2,8 @@
 //   h("a.strong", {href: "/", on: {click: fn}, data: {id: 1}, style: {"--w": "3px"}, ".value": v}, "text", node, [more], null)
 //   h(".card.flush", …) is a div with these classes; the properties may be left out: h("h2", "Title")
 //   button("Save", onClick, "primary small", {more props})   field("Name", input, "a hint")   svg("path", {d: "…"})   replace(parent, ...children)   $(selector, within)
+//   badge("on", "ok")   dim("small grey words")   facts([["Name", value], …]) leaves out what has no value   options(["a", ["b", "text"]]) of a select
+//   choices("Time", ["1h", "24h"], "24h", (name) => …)   buttons of which one is pressed
 
 const SVG = "http://www.w3.org/2000/svg";
 const ADDRESSES = ["href", "src", "action", "formaction", "poster", "data"];
@@ -52,6 +54,27 @@ export const button = (text, click, kind, props) => h("button", {class: kind, on
 export const field = (label, input, hint) => {
   input.id ||= `own-${made += 1}`;
   return h(".field", h("label", {for: input.id}, label), input, hint && h("span.hint", hint));
+};
+
+export const badge = (text, kind) => h("span.badge", {class: kind}, text);
+
+export const dim = (...words) => h("span.dim.small", words);
+
+export const facts = (rows) => h("dl.facts", rows.filter(([, value]) => value || value === 0).map(([name, ...value]) => [h("dt", name), h("dd", value)]));
+
+export const options = (entries) => entries.map((entry) => {
+  const [value, text = value] = [entry].flat();
+  return h("option", {value}, text);
+});
+
+export const choices = (label, names, chosen, onChange) => {
+  const mark = (now) => buttons.forEach((one, at) => one.setAttribute("aria-pressed", String(names[at] === now)));
+  const buttons = names.map((name) => button(name, () => {
+    mark(name);
+    onChange(name);
+  }));
+  mark(chosen);
+  return h(".bar.joined", {role: "group", "aria-label": label}, buttons);
 };
 
 export const svg = (tag, ...rest) => build((name) => document.createElementNS(SVG, name), tag, rest);

@@ -1,6 +1,7 @@
 // Numbers and times as people read them; what is not known is a dash.
 //   count(1234567) "1,234,567"   short(1234567) "1.23M"   usd(nano) "$0.0123"   ms(1234) "1.23 s"   bytes(2048) "2.05 kB"
 //   percent(0.0123) "1.2%"   day(ms) "16 Nov 2026"   when(ms) "16 Nov, 14:03:22"   ago(ms) "3 min ago"   time(ms) -> <time> with both
+//   cut(text) as much of it as a page can draw
 
 import { h } from "./dom.js";
 
@@ -14,6 +15,10 @@ const years = date({day: "numeric", month: "short", year: "numeric"});
 const clocks = date({hour: "2-digit", minute: "2-digit", second: "2-digit"});
 
 export const count = known((value) => counts.format(value));
+
+const LONGEST = 100000;
+
+export const cut = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…\n\n(The rest is too long to be shown.)` : text);
 
 export const short = known((value) => (Math.abs(value) < 10000 ? counts.format(Math.round(value * 100) / 100) : shorts.format(value)));
 

@@ -1,19 +1,18 @@
-// The command palette: everything by name. More sources: add(async () => [{label, hint, href | run}]).
+// The command palette: everything by name.
 
 import { h, replace } from "./dom.js";
 import { api } from "./api.js";
 
 const LARGEST = 40;
 const IDS = {req: "/requests/", run: "/runs/"};
-const sources = [];
+// What else has a name: where it is listed, what it is called, and its page.
+const LISTS = [
+  ["/v1/models", "model", (model) => model.id, "/chat?model="],
+  ["/api/keys?limit=200", "key", (key) => key.name, "/keys/"],
+  ["/v1/agent/runs?limit=20", "run", (run) => run.run_id, "/runs/"],
+];
 
-export const add = (source) => sources.push(source);
-
-const listed = (path, hint, name, href) => add(async () => (await api.get(path, null, {quiet: true})).data.map((one) => ({label: name(one), hint, href: href(encodeURIComponent(one.id ?? one.run_id))})));
-
-listed("/v1/models", "model", (model) => model.id, (id) => `/chat?model=${id}`);
-listed("/api/keys?limit=200", "key", (key) => key.name, (id) => `/keys?search=${id}`);
-listed("/v1/agent/runs?limit=20", "run", (run) => run.run_id, (id) => `/runs/${id}`);
+const listed = async ([path, hint, name, page]) => (await api.get(path, null, {quiet: true})).data.map((one) => ({label: name(one), hint, href: page + encodeURIComponent(one.id ?? one.run_id)}));
 
 const isNamed = (text) => {
   const words = text.toLowerCase().split(/\s+/);
@@ -73,8 +72,8 @@ export const open = ({links, themes, setTheme, go}) => {
   document.body.append(dialog);
   dialog.showModal();
   draw();
-  for (const source of sources) {
-    source().then((found) => {
+  for (const list of LISTS) {
+    listed(list).then((found) => {
       commands.push(...found);
       if (dialog.open) draw();
     }, () => {}); // what cannot be listed is not found by name

@@ -1,15 +1,24 @@
 // Chat: any model through any protocol, the call as code, and what becomes of it upstream.
-import { button, field, h, replace } from "../core/dom.js";
+import { badge, button, dim, field, h, options, replace } from "../core/dom.js";
 import { api } from "../core/api.js";
 import { count, ms, usd } from "../core/format.js";
 import { codeTabs } from "../parts/code_tabs.js";
 import { sheet } from "../parts/dialog.js";
-import { empty, failed, load, toast } from "../parts/states.js";
+import { complain, empty, failed, load, loading } from "../parts/states.js";
 import { PROTOCOLS, programs, request } from "../parts/wire_code.js";
 import { media } from "../parts/wire_parts.js";
-import { chatModels, drawParts, upstream } from "../parts/wire_view.js";
+import { chatModels, drawParts, modelChoice, offer, upstream } from "../parts/wire_view.js";
 
 const OWN = "its own";
+const LONGEST_SAID = 4000; // letters of an answer that are read out
+const root = document.documentElement;
+
+// Whoever looks at the end of the page goes on looking at it while something grows there.
+const keepEnd = (draw) => {
+  const isAtEnd = scrollY + innerHeight > root.scrollHeight - 60;
+  draw();
+  if (isAtEnd) scrollTo(0, root.scrollHeight);
+};
 
 const dataUrl = (file) => new Promise((done) => {
   const reader = new FileReader();
@@ -33,10 +42,11 @@ const goesUpstream = (settings, turns, id) => {
   load(box, () => upstream(protocol, model, request(protocol, asked(settings, turns)).body, id), 8);
 };
 
-// The row is written a moment after the last event.
+// The row is written a moment after the last event, by a busy gateway a little later.
 const logged = async (id, signal) => {
-  for (const pause of [50, 300, 900]) {
+  for (const pause of [100, 300, 900, 1500, 2500]) {
     await new Promise((done) => { setTimeout(done, pause); });
+    if (signal.aborted) return null;
     const row = await api.get(`/api/logs/${id}`, null, {signal}).catch(() => null);
     if (row && row.status !== "pending") return row;
   }
@@ -46,29 +56,29 @@ const logged = async (id, signal) => {
 const costs = ({input_tokens: input, cached_tokens: cached, output_tokens: output, reasoning_tokens: thought, charge, unpriced, estimated, duration_ms: took, provider, channel, losses}) => [
   input !== null && `${count(input)} in (${count(cached ?? 0)} cached), ${count(output)} out (${count(thought ?? 0)} reasoning)`,
   `${unpriced ? "no price known" : usd(charge)}${estimated ? ", estimated" : ""}`, ms(took), provider && `${provider} / ${channel}`, losses?.length ? "lossy" : "lossless",
-].map((text) => text && h("span", {}, text));
+].map((text) => text && h("span", text));
 
-const drawTurn = (turn, before, node = h("li", {class: `card ${turn.role}`}, h("h3", {class: "dim"}, turn.role), h("div", {class: "stack"}), h("div"))) => {
+const drawTurn = (turn, before, isRunning = false) => {
   const {role, parts, raw, error, finish, row, id, settings} = turn;
-  drawParts(node.children[1], raw ? [{kind: "raw", text: JSON.stringify(raw, null, 2)}] : parts);
-  replace(node.children[2], error && failed({message: error}), role === "assistant" && h("footer", {class: "bar small dim"},
-    finish && h("span", {class: "badge"}, finish), row && costs(row), id && h("a", {href: `/requests/${id}`, class: "mono"}, id),
+  const words = h(".stack");
+  drawParts(words, raw ? [{kind: "raw", text: JSON.stringify(raw, null, 2)}] : parts);
+  return h("li.card", {class: role}, h("h3.dim", role), words, error && failed({message: error}), isRunning ? dim("Answering …") : role === "assistant" && h("footer.bar.small.dim",
+    finish && badge(finish), row && costs(row), id && h("a.mono", {href: `/requests/${id}`}, id),
     button("As code", () => asCode(settings, before), "small quiet"), button("What went upstream", () => goesUpstream(settings, before, id), "small quiet")));
-  return node;
 };
 
-const options = (names) => names.map((name) => h("option", {value: name}, name || OWN));
-
-const settingsForm = (models, save) => h("form", {class: "card", "aria-label": "Settings", on: {change: save, submit: (event) => event.preventDefault()}},
-  h("div", {class: "grid", style: {"--min": "130px"}},
-    field("Model", h("input", {name: "model", list: "models", autocomplete: "off", required: true})),
-    field("Protocol", h("select", {name: "protocol"}, options(Object.keys(PROTOCOLS)))),
-    field("Temperature", h("input", {name: "temperature", type: "number", min: 0, max: 2, step: 0.1, placeholder: OWN})),
-    field("Max tokens", h("input", {name: "maxTokens", type: "number", min: 1, placeholder: OWN})),
-    field("Reasoning effort", h("select", {name: "effort"}, options(["", "none", "low", "medium", "high"])))),
-  h("datalist", {id: "models"}, models.map(({id, owned_by: owner}) => h("option", {value: id}, owner))),
-  h("details", {}, h("summary", {}, "System prompt"), h("textarea", {name: "system", rows: 3, "aria-label": "System prompt"})),
-  !models.length && h("p", {class: "notice warn"}, "No provider has a model for chats yet. ", h("a", {href: "/providers"}, "Add one")));
+const settingsForm = (models, save) => {
+  const [model, list] = modelChoice({name: "model", required: true});
+  return h("form.card", {"aria-label": "Settings", on: {change: save, submit: (event) => event.preventDefault()}},
+    h(".filters", field("Model", model),
+      field("Protocol", h("select", {name: "protocol"}, options(Object.keys(PROTOCOLS)))),
+      field("Temperature", h("input", {name: "temperature", type: "number", min: 0, max: 2, step: 0.1, placeholder: OWN})),
+      field("Max tokens", h("input", {name: "maxTokens", type: "number", min: 1, placeholder: OWN})),
+      field("Reasoning effort", h("select", {name: "effort"}, options([["", OWN], "none", "low", "medium", "high"])))),
+    offer(list, models),
+    h("details", h("summary", "System prompt"), h("textarea", {name: "system", rows: 3, "aria-label": "System prompt"})),
+    !models.length && h("p.notice.warn", "No provider has a model for chats yet. ", h("a", {href: "/providers"}, "Add one")));
+};
 
 // Reads the stream into `turn` and says so after each event.
 const answer = async (turn, {path, body}, signal, told) => {
@@ -84,7 +94,10 @@ const answer = async (turn, {path, body}, signal, told) => {
 };
 
 const show = async (page, ctx) => {
-  const models = await chatModels(ctx.signal);
+  const waiting = loading(6);
+  const head = h(".head", h("h1", "Chat"));
+  page.append(head, waiting);
+  const models = await chatModels(ctx);
   const {turns = [], settings: chosen} = JSON.parse(sessionStorage.getItem("chat") ?? "{}");
   const draft = [];
   let running = null;
@@ -99,10 +112,11 @@ const show = async (page, ctx) => {
   const form = settingsForm(models, save);
   for (const [name, value] of Object.entries({model: models[0]?.id ?? "", ...chosen, ...Object.fromEntries([...ctx.query].filter(([name]) => name === "model"))})) form.elements[name].value = value;
 
-  const talk = h("ol", {class: "stack", "aria-live": "polite", "aria-label": "Conversation"});
-  const drawTalk = () => replace(talk, turns.length ? turns.map((turn, index) => drawTurn(turn, turns.slice(0, index)))
-    : h("li", {}, empty("Say something", "The conversation stays in this tab, and every call sends the whole of it.")));
-  const chips = h("div", {class: "bar"});
+  const talk = h("ol.stack", {"aria-label": "Conversation"});
+  const said = h(".unseen", {role: "status"}); // the answer once it is whole: read out while it grows it would never end
+  const drawTalk = () => replace(talk, turns.length ? turns.map((turn, index) => drawTurn(turn, turns.slice(0, index), running && index === turns.length - 1))
+    : h("li", empty("Say something", "The conversation stays in this tab, and every call sends the whole of it.")));
+  const chips = h(".bar");
   const drawChips = () => replace(chips, draft.map(({name, url}, index) => button(`${name}, ${url.startsWith("data:") ? "inside" : "by reference"} ×`, () => {
     draft.splice(index, 1);
     drawChips();
@@ -112,7 +126,7 @@ const show = async (page, ctx) => {
     files.value = "";
     drawChips();
   }}});
-  const text = h("textarea", {rows: 3, "aria-label": "Message", placeholder: "Enter sends, Shift+Enter is a new line", on: {keydown: (event) => {
+  const text = h("textarea", {rows: 2, "aria-label": "Message", placeholder: "Enter sends, Shift+Enter is a new line", on: {keydown: (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     if (!running) send();
@@ -128,27 +142,40 @@ const show = async (page, ctx) => {
     if (!form.reportValidity()) return null;
     const before = next();
     const turn = {role: "assistant", parts: [], settings: settings()};
+    const mine = running = new AbortController();
     turns.splice(0, turns.length, ...before, turn);
     text.value = "";
     draft.length = 0;
     drawChips();
     drawTalk();
-    running = new AbortController();
-    submit.textContent = "Stop";
-    const node = talk.lastElementChild;
-    let due = 0;
-    const draw = () => {
-      due = 0;
-      drawTurn(turn, before, node);
-    };
-    await answer(turn, request(turn.settings.protocol, asked(turn.settings, before)), running.signal, () => { due ||= requestAnimationFrame(draw); });
-    running = null;
-    submit.textContent = "Send";
-    draw();
     save();
+    submit.textContent = "Stop";
+    let node = talk.lastElementChild;
+    let due = 0;
+    const grow = () => {
+      due = 0;
+      keepEnd(() => drawParts(node.children[1], turn.parts));
+    };
+    const finish = () => keepEnd(() => {
+      const drawn = drawTurn(turn, before);
+      drawn.children[1].replaceWith(node.children[1]); // what somebody has unfolded stays
+      node.replaceWith(drawn);
+      node = drawn;
+      save();
+    });
+    scrollTo(0, root.scrollHeight);
+    said.textContent = "Answering";
+    await answer(turn, request(turn.settings.protocol, asked(turn.settings, before)), mine.signal, () => { due ||= requestAnimationFrame(grow); });
+    cancelAnimationFrame(due);
+    grow();
+    if (running === mine) {
+      running = null;
+      submit.textContent = "Send";
+      said.textContent = turn.parts.map((part) => part.text ?? part.name ?? part.kind).join("\n").slice(0, LONGEST_SAID);
+    }
+    finish();
     turn.row = turn.id && await logged(turn.id, ctx.signal);
-    draw();
-    return save();
+    return finish();
   };
   const onSubmit = (event) => {
     event.preventDefault();
@@ -162,14 +189,15 @@ const show = async (page, ctx) => {
     drawTalk();
     text.focus();
   };
-  page.append(h("div", {class: "head"}, h("h1", {}, "Chat"), button("New conversation", anew)), form, talk,
-    h("form", {class: "card", on: {submit: onSubmit}}, chips, text, h("p", {class: "dim small"}, "No tool is offered on this page."), h("div", {class: "bar"}, button("Attach", () => files.click(), "small"), files,
-      button("As code", () => asCode(settings(), next()), "small quiet"), button("What goes upstream", () => goesUpstream(settings(), next()), "small quiet"), h("span", {class: "grow"}), submit)));
+  head.append(button("New conversation", anew));
+  waiting.replaceWith(form, talk, said,
+    h("form.card.composer", {on: {submit: onSubmit}}, chips, text, h("p.dim.small", "No tool is offered on this page."), h(".bar", button("Attach", () => files.click(), "small"), files,
+      button("As code", () => asCode(settings(), next()), "small quiet"), button("What goes upstream", () => goesUpstream(settings(), next()), "small quiet"), h("span.grow"), submit)));
   drawTalk();
   const stored = ctx.query.get("media");
   if (stored) {
     ctx.remember({media: null});
-    await api.get(`/v1/media/${stored}/meta`).then(({mime, uri, name}) => draft.push(media(mime, uri, name ?? stored)), ({message}) => toast(message, "bad"));
+    await api.get(`/v1/media/${stored}/meta`).then(({mime, uri, name}) => draft.push(media(mime, uri, name ?? stored)), complain);
     drawChips();
   }
   return () => running?.abort();

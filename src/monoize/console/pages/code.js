@@ -1,10 +1,11 @@
 // Code: a task in a workspace, under a contract that is shown before anything happens.
 
-import { $, button, field, h, replace } from "../core/dom.js";
+import { $, badge, button, dim, facts, field, h, options, replace } from "../core/dom.js";
 import { api } from "../core/api.js";
 import { bytes, count, ms } from "../core/format.js";
-import { badge, begin, code, dim, runView } from "../parts/run_view.js";
+import { begin, code, runView } from "../parts/run_view.js";
 import { empty, failed, load } from "../parts/states.js";
+import { chatModels } from "../parts/wire_view.js";
 
 const EXAMPLE = "Read the file hello.txt";
 const LONGEST_CHAIN = 20;
@@ -16,7 +17,7 @@ const noTools = () => empty("No tools are configured", "A run works with the too
 
 const scope = (tool) => badge(tool.scope ?? "says when asked", SCOPES[tool.scope]);
 
-const toolBox = ({tools, complete}) => [h("legend.label", "Tools"), tools.map((tool) => h("label", {class: "check"},
+const toolBox = ({tools, complete}) => [h("legend.label", "Tools"), tools.map((tool) => h("label.check",
   h("input", {type: "checkbox", name: "tool", value: tool.name, ".checked": true}), h("code", tool.name), scope(tool), h("span.dim.small.clip.only-wide", tool.description))),
 !complete && dim("Its servers say what else they have when a run begins; leave all checked to have that too.")];
 
@@ -26,14 +27,12 @@ const budgets = (contract) => Object.entries({
   "output of one tool": bytes(contract.tool_output_budget.max_bytes_per_call), context: `${count(contract.context_budget.context_window)} tokens`, "format retries": contract.max_format_retries,
 });
 
-const facts = (rows) => h("dl.facts", rows.map(([name, ...value]) => [h("dt", name), h("dd", value)]));
-
 const drawContract = ({contract, contract_hash: hash, decisions, tools, refusals}, start) => {
   const {why, matched} = decisions.findLast((one) => one.field === "tool_policy");
-  return h("section", {class: "card"},
+  return h("section.card",
     h("header", h("h2", "The contract"), h("code.dim", {title: `contract_hash ${hash}`}, hash.slice(0, 16))),
     refusals.map(({code: name, reason}) => h("p.notice.bad", `${reason} (${name})`)),
-    h("div", {class: "split"},
+    h(".split",
       h(".stack.tight", h("h3", "Tools ", badge(contract.tool_policy, "info")), h("p", POLICIES[contract.tool_policy]),
         h("p.dim", `Why: ${why}`, matched && ` (“${matched}”)`),
         tools.map((tool) => h(".bar", h("code", tool.name), scope(tool), tool.needs_approval && badge("asks for your yes", "warn")))),
@@ -44,16 +43,16 @@ const drawContract = ({contract, contract_hash: hash, decisions, tools, refusals
 };
 
 /** The run and those that it goes on with, the oldest first. */
-const chain = async (id, signal) => {
+const chain = async (id, get) => {
   const ids = [];
   for (let next = id; next && ids.length < LONGEST_CHAIN;) {
     ids.unshift(next);
-    next = (await api.get(`/v1/agent/runs/${next}`, null, {signal})).run.parent;
+    next = (await get(`/v1/agent/runs/${next}`)).run.parent;
   }
   return ids;
 };
 
-const form = (sources, models, {query, remember, signal}) => {
+const form = (sources, models, {query, remember, signal, get}) => {
   const [steps, runs, tools] = [h(".stack"), h(".stack"), h("fieldset")];
   const named = (name) => sources.find((one) => one.name === name) ?? sources[0];
   let watching = new AbortController();
@@ -84,16 +83,16 @@ const form = (sources, models, {query, remember, signal}) => {
     $("#task").value = EXAMPLE;
     for (const box of tools.querySelectorAll("input")) box.checked = box.value === "read_file" || !$("[value=read_file]", tools);
   };
-  const choice = (name, label, chosen, options, change) => field(label, h("select", {name, ".value": chosen, on: {change}}, options.map(([value, text]) => h("option", {value}, text))));
+  const choice = (name, label, chosen, entries, change) => field(label, h("select", {name, ".value": chosen, on: {change}}, options(entries)));
 
   const [source, model] = [named(query.get("source")).name, models.find((id) => id === query.get("model")) ?? models[0]];
   offer(source);
-  if (query.get("run")) chain(query.get("run"), signal).then(watch).catch(refuse);
+  if (query.get("run")) chain(query.get("run"), get).then(watch).catch(refuse);
   return [h("form.card", {on: {submit: preview}},
     field("Task", h("textarea", {id: "task", name: "task", rows: 3, required: true, placeholder: EXAMPLE})),
-    h("div", {class: "grid"},
+    h(".grid",
       choice("source", "Workspace", source, sources.map(({name, folder, kinds}) => [name, folder ? `${name} (${folder})` : kinds.includes("workspace") ? name : `${name} (no folder)`]), ({target}) => offer(target.value)),
-      choice("model", "Model", model, models.map((id) => [id, id]))), tools,
+      choice("model", "Model", model, models)), tools,
     h("label.check", h("input", {type: "checkbox", name: "ask"}), "Ask me before files are changed, too"),
     h(".bar", h("button.primary", {type: "submit"}, "Show the contract"), button("An example", example, "quiet"))), steps, runs];
 };
@@ -104,9 +103,8 @@ export default {
     const box = h(".stack");
     page.append(h(".head", h("h1", "Code"), h("a.button", {href: "/runs"}, "All runs")), box);
     await load(box, async () => {
-      const [tools, models] = await Promise.all(["/v1/agent/tools", "/v1/models"].map((path) => api.get(path, null, {signal})));
-      const talking = models.data.filter(({operations}) => !operations || operations.includes("chat_completions")).map(({id}) => id);
-      return tools.data.length ? form(tools.data, talking, {signal, ...ctx}) : noTools();
+      const [{data: tools}, models] = await Promise.all([ctx.get("/v1/agent/tools"), chatModels(ctx)]);
+      return tools.length ? form(tools, models.map(({id}) => id), {signal, ...ctx}) : noTools();
     }, 8);
   },
 };

@@ -1,6 +1,6 @@
 // Costs: what was spent, by key, user, model, provider or day.
 
-import { button, h, replace } from "../core/dom.js";
+import { choices, dim, h, options, replace } from "../core/dom.js";
 import { withQuery } from "../core/api.js";
 import { count, percent, short, usd } from "../core/format.js";
 import { chart } from "../parts/chart.js";
@@ -34,6 +34,8 @@ const columnsOf = (by, total) => [
   number("Output", (row) => short(row.output_tokens)), number("reasoning", (row) => short(row.reasoning_tokens), true),
 ];
 
+const titleOf = (by) => (by === "day" ? "Cost by day" : `Cost by day and ${by}`);
+
 const drawn = (by, rows, top, since) => {
   const days = Array.from({length: Math.floor((Date.now() - since) / DAY) + 1}, (_, at) => since + at * DAY);
   const nameOf = (row) => (by === "day" ? "cost" : GROUPS[by][0](row) ?? "(none)");
@@ -44,7 +46,7 @@ const drawn = (by, rows, top, since) => {
     sums.set(key, (sums.get(key) ?? 0) + row.charge);
   }
   if (by !== "day" && top.length > SHOWN) names.push("others");
-  return chart({label: `Cost by day and ${by}`, kind: "bars", height: 180, format: usd, x: days, at: (day) => inWords.format(day),
+  return chart({label: titleOf(by), height: 180, format: usd, x: days, at: (day) => inWords.format(day),
     series: names.map((name, at) => ({name, tone: TONES[at], values: days.map((day) => sums.get(`${asDay(day)} ${name}`) ?? 0)}))});
 };
 
@@ -53,7 +55,7 @@ const cell = (value) => `"${String(value ?? "").replace(/^(?=[=+\-@\t\r\n])/, "'
 
 const asCsv = (by, rows) => new Blob([[by, ...FIELDS].map(cell), ...rows.map((row) => [GROUPS[by][0](row), ...FIELDS.map((name) => row[name])].map(cell))].map((line) => `${line.join(",")}\r\n`), {type: "text/csv"});
 
-const stat = (name, value, hint) => h(".stat", h("span.dim", name), h("b", value), h("span.dim.small", hint));
+const stat = (name, value, hint) => h(".stat", h("span.dim", name), h("b", value), dim(hint));
 
 const totals = (total, days) => h(".card.grid", {style: {"--min": "130px"}},
   stat("Cost", usd(total.charge), `${usd(total.charge / days)} a day`), stat("Calls", short(total.calls), `${count(total.errors)} failed`),
@@ -79,24 +81,21 @@ const show = async (page, ctx) => {
     list.set(sums.rows);
     return h(".stack", totals(sums.total, days),
       sums.total.unpriced > 0 && h("p.notice.warn", `${count(sums.total.unpriced)} calls cost nothing because nobody knows a price for their model.`),
-      h("section.card", h("h2", by === "day" ? "Cost by day" : `Cost by day and ${by}`), drawn(by, (daily || sums).rows, sums.rows, since)), list.element,
+      h("section.card", h("h2", titleOf(by)), drawn(by, (daily || sums).rows, sums.rows, since)), list.element,
       sums.truncated && h("p.dim", "Only the dearest are listed; the sums are over all."));
   };
-  const draw = () => {
-    buttons.forEach((one) => one.setAttribute("aria-pressed", String(one.textContent === by)));
-    return load(replace(box), read, 10);
-  };
-  const buttons = bys.map((name) => button(name, () => {
+  const draw = () => load(replace(box), read, 10);
+  const choose = (name) => {
     by = name;
     ctx.remember({by});
     draw();
-  }));
+  };
   const range = h("select", {"aria-label": "Time", ".value": days, on: {change: (event) => {
     days = Number(event.target.value);
     ctx.remember({days});
     draw();
-  }}}, Object.entries(RANGES).map(([value, text]) => h("option", {value}, text)));
-  page.append(h(".head", h("h1", "Costs"), h(".bar.joined", {role: "group", "aria-label": "Costs by"}, buttons), range, csv), box);
+  }}}, options(Object.entries(RANGES)));
+  page.append(h(".head", h("h1", "Costs"), choices("Costs by", bys, by, choose), range, csv), box);
   draw();
 };
 

@@ -1,10 +1,10 @@
 // Keys: found, made, limited, given a new secret, ended. Everybody sees their own, admins all of them.
 
-import { button, field, h } from "../core/dom.js";
+import { badge, button, facts, field, h, options } from "../core/dom.js";
 import { api } from "../core/api.js";
 import { day, time, usd } from "../core/format.js";
-import { confirm, form, sheet } from "../parts/dialog.js";
-import { copyButton, empty, load, toast } from "../parts/states.js";
+import { form, sheet, sure } from "../parts/dialog.js";
+import { complain, copyButton, empty, load } from "../parts/states.js";
 import { table } from "../parts/table.js";
 
 const listed = [(words) => words.join(", "), (text) => text.split(",").map((word) => word.trim()).filter(Boolean)];
@@ -31,7 +31,7 @@ const inWords = (policy) => limits(policy).filter(({text}) => text).map(({label,
 
 const state = ({enabled, expires_at: until}) => {
   const [kind, word] = !enabled ? ["", "off"] : until && until <= Date.now() ? ["warn", "expired"] : ["ok", "on"];
-  return h("span", {class: `badge ${kind}`}, word);
+  return badge(word, kind);
 };
 
 const input = (name, type, value, required) => h("input", {name, type, step: "any", required, ".value": value ?? ""});
@@ -51,11 +51,10 @@ const read = (data) => {
 };
 
 const showSecret = ({name, key}) => sheet({title: `The key ${name}`, body: [
-  h("p", "This is the only time that it is shown. Keep it where your program finds it."), h("pre.code.secret", key), copyButton(() => key, "Copy the key")]});
+  h("p", "This is the only time that it is shown. Keep it where your program finds it."), h("pre.code", key), copyButton(() => key, "Copy the key")]});
 
 const create = async (ctx, owners) => {
-  const whose = owners.size > 0 && field("User", h("select", {name: "user_id", ".value": ctx.query.get("user") ?? ctx.session.user_id ?? [...owners.keys()][0]},
-    [...owners].map(([id, name]) => h("option", {value: id}, name))));
+  const whose = owners.size > 0 && field("User", h("select", {name: "user_id", ".value": ctx.query.get("user") ?? ctx.session.user_id ?? [...owners.keys()][0]}, options([...owners])));
   const submit = (data) => api.post("/api/keys", {...read(data), user_id: data.get("user_id")});
   const made = await form({title: "New key", body: [whose, fields()], action: "Make the key", submit, width: "560px"});
   if (!made) return;
@@ -74,17 +73,16 @@ const showOne = async (page, ctx) => {
   const path = `/api/keys/${encodeURIComponent(ctx.params.id)}`;
   const box = h(".stack");
   page.append(h(".head", h("h1", "Key"), h("a", {href: "/keys"}, "All keys")), box);
-  const sure = (title, text, action, work) => async () => await confirm({title, text, action, danger: true}) && work().catch((error) => toast(error.message, "bad"));
   await load(box, async () => {
     const key = await ctx.get(path);
     const edit = async () => await form({title: `Change ${key.name}`, body: fields(key), action: "Save", submit: (data) => api.patch(path, read(data)), width: "560px"}) && ctx.reload();
-    const facts = {Key: key.hint || key.id, May: inWords(key.policy), Ends: key.expires_at ? time(key.expires_at, day) : "never", "Last used": time(key.last_used_at)};
-    return [h(".card", h("header", h("h2.grow", key.name), state(key)), h("dl.facts", Object.entries(facts).map(([name, value]) => [h("dt", name), h("dd", value)])),
+    const known = {Key: key.hint || key.id, May: inWords(key.policy), Ends: key.expires_at ? time(key.expires_at, day) : "never", "Last used": time(key.last_used_at)};
+    return [h(".card", h("header", h("h2", key.name), state(key)), facts(Object.entries(known)),
       key.source === "file" ? h("p.dim", "It stands in the config file: change it there.") : h(".bar", button("Change", edit),
-        button(key.enabled ? "Turn off" : "Turn on", () => api.patch(path, {enabled: !key.enabled}).then(ctx.reload)),
-        button("New secret", sure("Give it a new secret?", "The old one ends at once: whatever still uses it is refused.", "New secret", async () => showSecret(await api.post(`${path}/rotate`)))),
-        button("Revoke", sure(`Revoke ${key.name}?`, "It ends at once and cannot be had back. The log keeps what it did.", "Revoke", async () => ctx.go(await api.del(path) && "/keys")), "danger"))),
-    h(".card", h("header", h("h2.grow", "Spent"), h("a", {href: `/requests?key_id=${encodeURIComponent(key.id)}`}, "Its requests")), bars(key))];
+        button(key.enabled ? "Turn off" : "Turn on", () => api.patch(path, {enabled: !key.enabled}).then(ctx.reload, complain)),
+        button("New secret", () => sure({title: "Give it a new secret?", text: "The old one ends at once: whatever still uses it is refused.", action: "New secret"}, async () => showSecret(await api.post(`${path}/rotate`)))),
+        button("Revoke", () => sure({title: `Revoke ${key.name}?`, text: "It ends at once and cannot be had back. The log keeps what it did.", action: "Revoke"}, async () => ctx.go(await api.del(path) && "/keys")), "danger"))),
+    h(".card", h("header", h("h2", "Spent"), h("a", {href: `/requests?key_id=${encodeURIComponent(key.id)}`}, "Its requests")), bars(key))];
   });
 };
 
@@ -104,15 +102,12 @@ const showAll = async (page, ctx) => {
       {title: "May", cell: (key) => inWords(key.policy), wide: true},
       {title: "Last used", cell: (key) => time(key.last_used_at), num: true},
     ]});
-    const fill = async (after) => {
-      const asked = search.value.trim();
-      const {data, next} = await ctx.get("/api/keys", {limit: 100, search: asked, user_id: ctx.query.get("user"), after});
-      if (asked !== search.value.trim()) return;
-      if (after) list.add(data);
-      else list.set(data, asked ? empty("No key fits") : empty("No keys yet", "Make one for each program: each can be limited and ended by itself.", make()));
-      list.more(next && (() => fill(next)));
+    const fill = () => list.pages((after) => ctx.get("/api/keys", {limit: 100, search: search.value.trim(), user_id: ctx.query.get("user"), after}),
+      () => (search.value.trim() ? empty("No key fits") : empty("No keys yet", "Make one for each program: each can be limited and ended by itself.", make())));
+    search.oninput = () => {
+      ctx.remember({search: search.value});
+      fill().catch(complain);
     };
-    search.oninput = () => fill(ctx.remember({search: search.value}) && null).catch((error) => toast(error.message, "bad"));
     await fill();
     return list.element;
   }, 8);

@@ -1,12 +1,13 @@
 // Overview: how the gateway is and what needs attention; before the first call, what to do first.
 
-import { button, h, replace } from "../core/dom.js";
+import { choices, dim, h, replace } from "../core/dom.js";
 import { count, ms, percent, short, usd } from "../core/format.js";
 import { chart } from "../parts/chart.js";
 import { codeTabs } from "../parts/code_tabs.js";
-import { channelLight, channelState } from "../parts/lights.js";
+import { channelLight, channelState, light } from "../parts/lights.js";
 import { load } from "../parts/states.js";
 import { table } from "../parts/table.js";
+import { chatModels } from "../parts/wire_view.js";
 
 const RANGES = ["1h", "24h", "7d", "30d"];
 const REFRESH = 30000;
@@ -21,7 +22,7 @@ const panels = ({range, buckets, total, change: by}) => {
   const x = buckets.map((one) => one.at);
   const form = moments(range);
   const values = (name) => buckets.map((one) => one[name]);
-  const panel = (title, value, difference, hint, series, format = short, kind = "bars") => h("section.card", h("header", h("h2", title), h("span.dim.small", hint)), h(".row", h("b.big", value), difference),
+  const panel = (title, value, difference, hint, series, format = short, kind) => h("section.card", h("header", h("h2", title), dim(hint)), h(".row", h("b.big", value), difference),
     chart({label: `${title} over time`, x, kind, format, at: (at) => form.format(at), series: series.map(([name, field, tone]) => ({name, values: values(field), tone}))}));
   const times = (title, name) => panel(title, ms(total[`${name}_p50_ms`]), change(by[`${name}_p50_ms`], true), `95 %: ${ms(total[`${name}_p95_ms`])}`,
     [["half are below", `${name}_p50_ms`, 0], ["95 % are below", `${name}_p95_ms`, 4]], ms, "line");
@@ -34,10 +35,10 @@ const panels = ({range, buckets, total, change: by}) => {
 };
 
 const attention = (rows) => h("section.card", h("h2", "Needs attention"), rows.length
-  ? h("ul.lines", rows.map((one) => h("li", h("span", {class: `light ${LEVELS[one.level]}`}, one.level), h("span.grow", one.sentence), one.link && h("a", {href: one.link, "aria-label": `Look: ${one.sentence}`}, "Look"))))
+  ? h("ul.lines", rows.map((one) => h("li", light(one.level, LEVELS[one.level]), h("span.grow", one.sentence), one.link && h("a", {href: one.link, "aria-label": `Look: ${one.sentence}`}, "Look"))))
   : h("p.light.ok", "Nothing: all is well."));
 
-const lights = (channels) => h("section.card", h("header", h("h2", "Channels"), h("a", {href: "/providers"}, "Providers")),
+const lights = (channels) => h("section.card", h("header", h("h2", "Channels"), h("a.for-admins", {href: "/providers"}, "Providers")),
   h("ul.lines", channels.map((row) => h("li", channelLight(row), h("span.name.clip", `${row.provider}/${row.channel} ${row.model ?? ""}`), h("span.grow.dim.small", channelState(row).reason)))));
 
 const top = (title, rows, name, filter, id) => {
@@ -52,16 +53,21 @@ const firstCall = async (model) => {
   return codeTabs(programs("chat_completion", {model, turns: [{role: "user", parts: [{kind: "text", text: "Hello!"}]}]}, location.origin), {label: "The first call as code"});
 };
 
+const keyFor = ({how}, keys) => {
+  if (how && how !== "local") return "The key is one of yours.";
+  return keys.length ? "The key is the one that the gateway printed when it started." : "A gateway without keys takes any key on this machine.";
+};
+
 const welcome = async (ctx, channels) => {
-  const {data: models} = await ctx.get("/v1/models");
+  const [models, {data: keys}] = await Promise.all([chatModels(ctx), ctx.get("/api/keys", {limit: 1}).catch(() => ({data: []}))]); // without a store there are none
   const model = models[0]?.id;
   const step = (title, text, ...more) => h("li.card", h("h2", title), h("p.dim", text), more);
   const link = (href, text, kind = "") => h("a", {class: `button ${kind}`, href}, text);
-  return h(".stack", h("p", "The gateway is running and nobody has called it yet. Three steps from here:"), h("ol.stack",
-    model ? step("1. Talk to a model", `${count(models.length)} ${models.length === 1 ? "model answers" : "models answer"} here, ${model} among them.`, h(".bar", link(`/chat?model=${encodeURIComponent(model)}`, "Open the chat", "primary")))
+  return h(".stack", h("p", "The gateway is running, and there is no call to show yet. Three steps from here:"), h("ol.stack",
+    model ? step("1. Talk to a model", models.length === 1 ? `${model} answers here.` : `${count(models.length)} models answer here, ${model} among them.`, h(".bar", link(`/chat?model=${encodeURIComponent(model)}`, "Open the chat", "primary")))
       : step("1. Add a provider", "No model answers here yet: a provider brings its models along.", h(".bar", link("/providers", "Add a provider", "primary"))),
-    step("2. Call it from a program", "Every SDK of OpenAI, Anthropic and Google works: only its address changes. A gateway without keys takes any key on this machine.", await firstCall(model ?? "a-model")),
-    step("3. Make it yours", "More providers, a key for each program, rules for what goes through. This page fills itself.", h(".bar", link("/providers", "Providers"), link("/keys", "Keys"), link("/transforms", "Transforms")))),
+    step("2. Call it from a program", "Every SDK of OpenAI, Anthropic and Google works: only its address changes. " + keyFor(ctx.session, keys), await firstCall(model ?? "a-model")),
+    step("3. Make it yours", "A key for each program, rules for what goes through. This page fills itself.", h(".bar", link("/providers", "Providers", "for-admins"), link("/keys", "Keys"), link("/transforms", "Transforms")))),
   channels.length > 0 && lights(channels));
 };
 
@@ -81,15 +87,12 @@ const show = async (page, ctx) => {
     const fresh = await drawn().catch(() => null);
     if (fresh) replace(box, fresh);
   };
-  const buttons = RANGES.map((name) => button(name, () => {
+  const choose = (name) => {
     range = name;
     ctx.remember({range});
-    mark();
     draw();
-  }));
-  const mark = () => buttons.forEach((one) => one.setAttribute("aria-pressed", String(one.textContent === range)));
-  mark();
-  page.append(h(".head", h("h1", "Overview"), h(".bar.joined", {role: "group", "aria-label": "Time"}, buttons)), box);
+  };
+  page.append(h(".head", h("h1", "Overview"), choices("Time", RANGES, range, choose)), box);
   draw();
   const timer = setInterval(refresh, REFRESH);
   return () => clearInterval(timer);

@@ -1,6 +1,6 @@
 // Requests: the log as it grows, filtered by the address; one request with all that is known of it.
 
-import { button, field, h, replace } from "../core/dom.js";
+import { button, facts, field, h, options, replace } from "../core/dom.js";
 import { api, withQuery } from "../core/api.js";
 import { count, ms, time, usd } from "../core/format.js";
 import { jsonView } from "../parts/json_view.js";
@@ -47,7 +47,7 @@ const showList = (page, ctx) => {
   let waiting = [];
   const list = table({label: "Requests", columns: COLUMNS, href: pathOf});
   const box = h(".tall");
-  const found = h("span.dim");
+  const found = h("span.dim", {style: {"min-width": "15ch"}}); // so that nothing moves when it comes
   const chips = h(".bar");
   const csv = h("a.button.small", {download: "requests.csv"}, "CSV");
   const live = button("Live", () => live.setAttribute("aria-pressed", String(!isLive())), "small", {"aria-pressed": "true"});
@@ -88,7 +88,7 @@ const showList = (page, ctx) => {
     chips.hidden = !chips.childElementCount;
   };
   const hears = (name) => ({".value": ctx.query.get(name) ?? "", on: {change: (event) => change({[name]: event.target.value.trim()})}});
-  const choose = (label, name, any, entries) => field(label, h("select", hears(name), h("option", {value: ""}, any), entries.map(([value, text]) => h("option", {value}, text))));
+  const choose = (label, name, any, entries) => field(label, h("select", hears(name), options([["", any], ...entries])));
   const type = ([name, hint]) => field(name === "username" ? "User" : name.charAt(0).toUpperCase() + name.slice(1), h("input", {type: "search", placeholder: hint, ...hears(name)}));
 
   // Under a flood, or when many are shown, the page is read anew rather than drawn row by row.
@@ -112,7 +112,7 @@ const showList = (page, ctx) => {
     }
   };
   page.append(h(".head", h("h1", "Requests"), found, live, csv),
-    h(".filters", {role: "search"}, choose("Status", "status", "any", STATUSES.map((name) => [name, name])), choose("When", "hours", "any time", Object.entries(RANGES)), Object.entries(TYPED).map(type)), chips, box);
+    h(".filters", {role: "search"}, choose("Status", "status", "any", STATUSES), choose("When", "hours", "any time", Object.entries(RANGES)), Object.entries(TYPED).map(type)), chips, box);
   drawChips();
   draw();
   watch();
@@ -120,8 +120,7 @@ const showList = (page, ctx) => {
   return () => clearInterval(timer);
 };
 
-const facts = (title, rows) => h("section.card", h("h2", title),
-  h("dl.facts", rows.filter(([, value]) => value || value === 0).map(([name, value]) => [h("dt", name), h("dd", value)])));
+const card = (title, rows) => h("section.card", h("h2", title), facts(rows));
 
 const link = (name, value, text = value) => value && h("a", {href: withQuery("/requests", {[name]: value})}, text);
 
@@ -130,7 +129,7 @@ const timing = (row) => h(".timing", {role: "img", "aria-label": `${ms(row.first
 
 const attempts = (rows) => {
   const list = table({label: "Attempts", columns: [{title: "Attempt", cell: (one) => rows.indexOf(one) + 1}, {title: "Provider", cell: (one) => one.provider}, {title: "Channel", cell: (one) => one.channel},
-    {title: "Status", cell: (one) => one.status ?? "–"}, {title: "What it said", cell: (one) => one.message ?? one.error ?? "–"}]});
+    {title: "Status", cell: (one) => one.status ?? "–"}, {title: "What it said", cell: (one) => h("div", {style: {"min-width": "24ch"}}, one.message ?? one.error ?? "–")}]});
   list.set(rows);
   return list.element;
 };
@@ -147,10 +146,10 @@ const lost = (losses) => (losses.length ? h("ul.stack.tight", losses.map((path) 
 const detail = (row, ctx) => h(".stack",
   row.error_message && h(".notice.bad", h("p.grow", row.error_message), h("code", row.error_code)),
   h(".grid", {style: {"--min": "230px"}},
-    facts("Outcome", [["Status", status(row.status)], ["HTTP status", row.http_status], ["Began", time(row.created_at)], ["Time taken", ms(row.duration_ms)], ["First byte", ms(row.first_byte_ms)], ["Gateway's part", ms(row.overhead_ms)], ["", row.duration_ms && timing(row)]]),
-    facts("Call", [["Model", link("model", row.requested_model)], ["Upstream model", row.upstream_model], ["Provider", link("provider", row.provider)], ["Channel", link("channel", row.channel)], ["Protocol", row.protocol], ["Operation", row.operation], ["Stream", row.is_stream ? "yes" : "no"], ["Effort", row.effort]]),
-    facts("Caller", [["Key", link("key_id", row.key_id, row.key_name ?? row.key_id)], ["User", link("username", row.username)], ["Address", row.address], ["Request id", [h("code", row.request_id), copyButton(() => row.request_id)]]]),
-    facts("Charge", [["Cost", row.charge_usd && `$${row.charge_usd}`], ["", row.unpriced && "nobody knows a price for this model"], ["", row.estimated && "tokens were estimated"], ["Multiplier", row.multiplier],
+    card("Outcome", [["Status", status(row.status)], ["HTTP status", row.http_status], ["Began", time(row.created_at)], ["Time taken", ms(row.duration_ms)], ["First byte", ms(row.first_byte_ms)], ["Gateway's part", ms(row.overhead_ms)], ["", row.duration_ms && timing(row)]]),
+    card("Call", [["Model", link("model", row.requested_model)], ["Upstream model", row.upstream_model], ["Provider", link("provider", row.provider)], ["Channel", link("channel", row.channel)], ["Protocol", row.protocol], ["Operation", row.operation], ["Stream", row.is_stream ? "yes" : "no"], ["Effort", row.effort]]),
+    card("Caller", [["Key", link("key_id", row.key_id, row.key_name ?? row.key_id)], ["User", link("username", row.username)], ["Address", row.address], ["Request id", [h("code", row.request_id), copyButton(() => row.request_id)]]]),
+    card("Charge", [["Cost", row.charge_usd && `$${row.charge_usd}`], ["", row.unpriced && "nobody knows a price for this model"], ["", row.estimated && "tokens were estimated"], ["Multiplier", row.multiplier],
       ...Object.entries(row.usage ?? {}).map(([name, value]) => [name.replaceAll("_", " "), typeof value === "number" ? count(value) : JSON.stringify(value)])])),
   row.attempts?.length > 0 && attempts(row.attempts),
   h("section.card", h("h2", "Lost in translation"), Array.isArray(row.losses ?? []) ? lost(row.losses ?? []) : jsonView(row.losses)),

@@ -1,18 +1,19 @@
 // Runs: every agent run, and one of them as a timeline that can be verified, replayed and taken along.
 
-import { button, field, h, replace } from "../core/dom.js";
+import { badge, button, dim, facts, field, h, options, replace } from "../core/dom.js";
 import { api } from "../core/api.js";
 import { count, ms, time } from "../core/format.js";
 import { diff } from "../parts/diff.js";
 import { kindOf, view } from "../parts/digest_view.js";
 import { jsonView } from "../parts/json_view.js";
-import { badge, begin, dim, parsed, runView } from "../parts/run_view.js";
+import { begin, parsed, runView } from "../parts/run_view.js";
 import { empty, failed, load } from "../parts/states.js";
 import { table } from "../parts/table.js";
 import { timeline } from "../parts/timeline.js";
 
 const OUTCOMES = ["COMPLETED_WITH_TOOLS", "COMPLETED_CHAT_ONLY", "INTERRUPTED",
   ..."PREFLIGHT PROTOCOL_NO_TOOLS PROTOCOL_MALFORMED VALIDATION BUDGET_EXHAUSTED TIMEOUT CONTRACT_VIOLATION PROVIDER".split(" ").map((name) => `FAILED_${name}`)];
+const DRAW_MS = 1500;
 const LOOK_MS = 3000; // between two looks at a list that has running runs in it
 
 const number = (title, cell) => ({title, cell, num: true, wide: title !== "Time"});
@@ -27,11 +28,11 @@ const COLUMNS = [
   number("Tokens", (run) => count(run.tokens)), number("Time", (run) => ms(run.elapsed_ms)),
 ];
 
-const showList = async (page, {query, remember, session, signal}) => {
+const showList = async (page, {query, remember, session, signal, get}) => {
   const list = table({label: "Runs", columns: COLUMNS, href: (run) => `/runs/${run.run_id}`});
-  const box = h(".card.flush", list.element);
+  const box = h("div");
   let [timer, isLong] = [0, false];
-  const read = (after) => api.get("/v1/agent/runs", {...Object.fromEntries(query), after}, {signal});
+  const read = (after) => get("/v1/agent/runs", {...Object.fromEntries(query), after});
 
   const nothing = () => (query.size ? empty("No run fits", "Nothing matches these filters.", h("a", {href: "/runs"}, "Show all runs"))
     : empty("No runs yet", "A run is a task that a model works on with tools.", h("a.button.primary", {href: "/code"}, "Start one")));
@@ -52,20 +53,24 @@ const showList = async (page, {query, remember, session, signal}) => {
   const change = ({target}) => {
     query = remember({[target.name]: target.value});
     isLong = false;
-    look().catch((error) => replace(box, failed(error)));
+    draw();
   };
-  const filter = (name, title, options) => field(title, options
-    ? h("select", {name, ".value": query.get(name) ?? "", on: {change}}, h("option", {value: ""}, "all"), options.map(([value, text]) => h("option", {value}, text)))
+  const draw = () => load(box, async () => {
+    await look();
+    return list.element;
+  }, 8);
+  const filter = (name, title, entries) => field(title, entries
+    ? h("select", {name, ".value": query.get(name) ?? "", on: {change}}, options([["", "all"], ...entries]))
     : h("input", {name, value: query.get(name) ?? "", on: {change}}));
-  page.append(h(".filters", filter("outcome", "Outcome", OUTCOMES.map((name) => [name, name])), filter("running", "State", [["true", "running"], ["false", "ended"]]),
+  page.append(h(".filters", filter("outcome", "Outcome", OUTCOMES), filter("running", "State", [["true", "running"], ["false", "ended"]]),
     filter("model", "Model"), session.role === "admin" && filter("owner", "Owner")), box);
-  await look();
+  await draw();
   return () => clearTimeout(timer);
 };
 
 // --- one run ---
 
-const verdict = ({ok, entries, head, public_key: key, faults, notes}) => h("div", {class: `notice ${ok ? "ok" : "bad"}`}, h("div", {class: "grow"},
+const verdict = ({ok, entries, head, public_key: key, faults, notes}) => h("div", {class: `notice ${ok ? "ok" : "bad"}`}, h(".grow",
   h("p", h("b", ok ? "Whole" : "Not whole"), `: ${count(entries)} entries, head `, h("code", head)), key && dim("signed by ", h("code", key)),
   faults.map(({line, fault}) => h("p", line ? `line ${line}: ${fault}` : fault)), notes.map((note) => h("p.dim", note))));
 
@@ -91,7 +96,7 @@ const goOn = (id, go) => {
     "A new run with its history, its tools and its contract."), h(".bar", h("button", {type: "submit"}, "Go on")), problem);
 };
 
-const showRun = async (page, id, {go, signal}) => {
+const showRun = async (page, id, {go, signal, get}) => {
   const path = `/v1/agent/runs/${encodeURIComponent(id)}`;
   const [proof, after, line, body] = [h(".stack", {"aria-live": "polite"}), h("div"), timeline(id, signal), h(".stack")];
   const act = (label, work, kind) => button(label, () => {
@@ -111,11 +116,18 @@ const showRun = async (page, id, {go, signal}) => {
   };
   page.append(body);
   await load(body, async () => {
-    const [{task, run, contract}, {data: children}] = await Promise.all([api.get(path, null, {signal}), api.get("/v1/agent/runs", {parent: id, limit: 20}, {signal})]);
-    const facts = [["Task", h("pre.said", task)], ["Begun", time(run.created_at)], ["Model", `${run.model} (${run.profile})`], ["Goes on with", run.parent && link(run.parent)],
+    const [{task, run, contract}, {data: children}] = await Promise.all([get(path), get("/v1/agent/runs", {parent: id, limit: 20})]);
+    const known = [["Task", h("pre.said", task)], ["Begun", time(run.created_at)], ["Model", `${run.model} (${run.profile})`], ["Goes on with", run.parent && link(run.parent)],
       ["Gone on with by", children.length > 0 && children.map((child) => h("p", link(child.run_id)))]];
-    return [h("dl.facts", facts.filter(([, value]) => value).map(([name, value]) => [h("dt", name), h("dd", value)])),
-      runView(id, {signal, onDigest: (digest) => line.grow(view(digest).trail), onEnd: ended, onChild: (child) => go(`/code?run=${child}`)}),
+    let shown = null;
+    const isDrawn = new Promise((resolve) => { shown = resolve; });
+    const onDigest = (digest) => {
+      line.grow(view(digest).trail);
+      if (!digest.outcome) shown();
+    };
+    const seen = runView(id, {signal, onDigest, onEnd: () => ended().then(shown), onChild: (child) => go(`/code?run=${child}`)});
+    await Promise.race([isDrawn, new Promise((resolve) => { setTimeout(resolve, DRAW_MS); })]); // all at once rather than piece by piece
+    return [facts(known), seen,
       h("section.card", h("header", h("h2", "Transcript"), act("Verify chain", verify, "primary"), act("Replay", async () => again(await api.post("/v1/agent/replay", {run_id: id}))),
         download("JSON Lines", "jsonl"), download("Zip with verifier", "zip")), proof, line.element),
       after, h("details.card", h("summary", "Contract"), jsonView(contract))];

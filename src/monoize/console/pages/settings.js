@@ -1,9 +1,9 @@
 // Settings: one's own password, what may be changed while the program runs, and prices.
 
-import { button, field, h } from "../core/dom.js";
+import { badge, button, dim, field, h } from "../core/dom.js";
 import { api, setCsrf } from "../core/api.js";
 import { time } from "../core/format.js";
-import { confirm, form } from "../parts/dialog.js";
+import { form, sure } from "../parts/dialog.js";
 import { jsonView } from "../parts/json_view.js";
 import { empty, load, toast } from "../parts/states.js";
 import { table } from "../parts/table.js";
@@ -14,8 +14,7 @@ const input = (name, type, value, more) => h("input", {name, type, ".value": val
 
 const pricePath = (model) => `/api/prices/${encodeURIComponent(model)}`;
 
-const takeBack = (path, name, again) => async () => await confirm({title: `Take ${name} back?`, text: "What the config file says, or the default, holds again.", action: "Take back"})
-  && api.del(path).then(again, (error) => toast(error.message, "bad"));
+const takeBack = (path, name, again) => () => sure({title: `Take ${name} back?`, text: "What the config file says, or the default, holds again.", action: "Take back", danger: false}, async () => again(await api.del(path)));
 
 const account = ({username, role, how}, again) => {
   const change = async () => {
@@ -27,7 +26,7 @@ const account = ({username, role, how}, again) => {
     again();
   };
   const words = {local: "without signing in, as there are no users", password: "with a password", key: "with an API key", proxy: "by your proxy"};
-  return h(".card", h("header", h("h2.grow", "You"), how === "password" && button("Change password", change, "small")),
+  return h(".card", h("header", h("h2", "You"), how === "password" && button("Change password", change, "small")),
     h("p", username ?? "nobody in particular", h("span.dim", ` (${role}), ${words[how] ?? "without a key"}`)));
 };
 
@@ -38,7 +37,7 @@ const setting = ({name, value, effective}, again) => {
     const submit = (data) => api.put(path, {value: JSON.parse(data.get("value"))});
     if (await form({title: name, body: field("Value (JSON)", text, "where the config file says otherwise, the file wins"), action: "Save", submit, width: "560px"})) again();
   };
-  return h(".card", h("header", h("h3.grow.mono", name), h("span", {class: `badge ${value === null ? "" : "info"}`}, value === null ? "config file or default" : "set here"),
+  return h(".card", h("header", h("h3.mono", name), badge(...value === null ? ["config file or default"] : ["set here", "info"]),
     button("Edit", edit, "small"), value !== null && button("Take back", takeBack(path, name, again), "small")), jsonView(effective, {open: true}));
 };
 
@@ -61,7 +60,7 @@ const prices = (rows, again) => {
     {title: "", cell: (row) => row.source === "database" && h(".row", button("Edit", price(row, again), "small"), button("Take back", takeBack(pricePath(row.model), row.model, again), "small"))},
   ]});
   list.set(rows, empty("No prices were set", "The public list of the vendors holds. A price of yours wins over it.", button("Set a price", price(null, again))));
-  return [h(".head", h("h2.grow", "Prices"), h("span.dim.small", "USD per million tokens"), button("Set a price", price(null, again), "small")), list.element];
+  return [h(".head", h("h2.grow", "Prices"), dim("USD per million tokens"), button("Set a price", price(null, again), "small")), list.element];
 };
 
 const show = async (page, ctx) => {

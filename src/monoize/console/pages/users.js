@@ -1,23 +1,22 @@
 // Users: their role, password, prepaid balance and keys. For admins.
 
-import { button, field, h } from "../core/dom.js";
+import { $, badge, button, field, h, options } from "../core/dom.js";
 import { api } from "../core/api.js";
 import { usd } from "../core/format.js";
-import { confirm, form } from "../parts/dialog.js";
-import { empty, load, toast } from "../parts/states.js";
+import { form, sure } from "../parts/dialog.js";
+import { complain, empty, load } from "../parts/states.js";
 import { table } from "../parts/table.js";
 
-const choice = (name, value, options) => h("select", {name, ".value": String(value)}, Object.entries(options).map(([one, text]) => h("option", {value: one}, text)));
+const choice = (name, value, texts) => h("select", {name, ".value": String(value)}, options(Object.entries(texts)));
 
 const edit = async (user, again) => {
   const path = user && `/api/users/${user.id}`;
   const {balance = null, has_password: knows = false} = user ?? {};
-  const remove = async () => {
-    if (await confirm({title: `Delete ${user.username}?`, text: "All keys of this user end at once. The ledger and the log keep what was.", action: "Delete", danger: true})) {
-      await api.del(path).then(() => document.querySelector("dialog")?.close(), (error) => toast(error.message, "bad"));
-      again();
-    }
-  };
+  const remove = () => sure({title: `Delete ${user.username}?`, text: "All keys of this user end at once. The ledger and the log keep what was.", action: "Delete"}, async () => {
+    await api.del(path);
+    $("dialog")?.close();
+    again();
+  });
   const submit = async (data) => {
     const {enabled, amount, password, ...body} = Object.fromEntries(data);
     const nano = amount && Math.round(amount * 1e9);
@@ -31,7 +30,7 @@ const edit = async (user, again) => {
     field("State", choice("enabled", user?.enabled ?? true, {true: "on", false: "off: no key of this user works"})),
     field("Password", h("input", {name: "password", type: "password", minlength: "10", autocomplete: "new-password"}), knows ? "a new one ends every session; empty: stays" : "10 characters or more; empty: cannot sign in"),
     field(balance === null ? "Prepaid USD" : `USD to add to ${usd(balance)}`, h("input", {name: "amount", type: "number", step: "any"}), balance === null ? "empty: not prepaid" : "a negative amount is taken"),
-    user && h(".bar", knows && button("Remove password", () => api.patch(path, {password: null}).then(again)), button("Delete", remove, "danger")),
+    user && h(".bar", knows && button("Remove password", () => api.patch(path, {password: null}).then(again, complain)), button("Delete", remove, "danger")),
   ];
   if (await form({title: user?.username ?? "New user", body, action: user ? "Save" : "Make the user", submit})) again();
 };
@@ -45,18 +44,12 @@ const show = async (page, ctx) => {
     const list = table({label: "Users", columns: [
       {title: "User", cell: (user) => button(user.username, () => edit(user, ctx.reload), "quiet small")},
       {title: "Role", cell: (user) => user.role},
-      {title: "State", cell: ({enabled}) => h("span", {class: `badge ${enabled ? "ok" : ""}`}, enabled ? "on" : "off")},
+      {title: "State", cell: ({enabled}) => badge(enabled ? "on" : "off", enabled ? "ok" : "")},
       {title: "Signs in", cell: (user) => (user.has_password ? "with a password" : "–"), wide: true},
       {title: "Left", cell: ({balance}) => (balance === null ? "not prepaid" : usd(balance)), num: true},
       {title: "Keys", cell: ({id, username}) => h("a", {href: `/keys?user=${id}`, "aria-label": `Keys of ${username}`}, "Keys")},
     ]});
-    const fill = async (after) => {
-      const {data, next} = await ctx.get("/api/users", {limit: 100, after});
-      if (after) list.add(data);
-      else list.set(data, empty("No users yet", "Whoever sits at this machine is an admin until the first one is made.", make()));
-      list.more(next && (() => fill(next)));
-    };
-    await fill();
+    await list.pages((after) => ctx.get("/api/users", {limit: 100, after}), () => empty("No users yet", "Whoever sits at this machine is an admin until the first one is made.", make()));
     return list.element;
   }, 8);
 };

@@ -1,5 +1,5 @@
 // A chart over time in SVG: values under the pointer or by arrow keys, a table for screen readers.
-//   chart({label, x: [ms, …], series: [{name, values: [number | null, …]}], kind: "area" | "line" | "bars" (stacked), format: short, height: 120, at: when})
+//   chart({label, x: [ms, …], series: [{name, values: [number | null, …]}], kind: "line" | "bars" (stacked), format: short, height: 120, at: when})
 // Returns a <figure>; series take the colours .series-0 … .series-4 unless one says `tone: 1`.
 
 import { h, replace, svg } from "../core/dom.js";
@@ -15,7 +15,7 @@ const niceTop = (value) => {
   return [1, 2, 2.5, 5, 10].find((step) => step * power >= value) * power;
 };
 
-export const chart = ({label, x, series, kind = "area", format = short, height = 120, at = when}) => {
+export const chart = ({label, x, series, kind = "bars", format = short, height = 120, at = when}) => {
   const isBars = kind === "bars";
   const tone = (one, index) => `series-${one.tone ?? index % 5}`;
   const totals = x.map((_, i) => series.reduce((sum, one) => sum + (one.values[i] ?? 0), 0));
@@ -42,8 +42,7 @@ export const chart = ({label, x, series, kind = "area", format = short, height =
     const point = (i) => `${px(i).toFixed(1)} ${py(one.values[i]).toFixed(1)}`;
     return svg("g", {class: tone(one, index)}, runs(one.values).map((run) => {
       if (run.length === 1) return svg("circle.bar", {cx: px(run[0]), cy: py(one.values[run[0]]), r: 2});
-      const path = `M${run.map(point).join("L")}`;
-      return [kind === "area" && svg("path.area", {d: `${path}V${py(0)}H${px(run[0]).toFixed(1)}Z`}), svg("path.line", {d: path})];
+      return svg("path.line", {d: `M${run.map(point).join("L")}`});
     }));
   };
   const drawBars = () => {

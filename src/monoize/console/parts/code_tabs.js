@@ -3,6 +3,7 @@
 //   codeTabs([{name: "curl", text: "…" | () => "…"}, …], {label})
 
 import { button, h, replace } from "../core/dom.js";
+import { cut } from "../core/format.js";
 import { copyButton } from "./states.js";
 
 let made = 0;
@@ -38,5 +39,5 @@ export const tabs = (entries, {label, chosen = 0, onChange, extra} = {}) => {
 
 export const codeTabs = (entries, {label = "The same as code"} = {}) => {
   const textOf = ({text}) => (typeof text === "function" ? text() : text);
-  return tabs(entries.map((entry) => ({name: entry.name, draw: () => h("pre.code", textOf(entry))})), {label, extra: (chosen) => copyButton(() => textOf(entries[chosen()]))});
+  return tabs(entries.map((entry) => ({name: entry.name, draw: () => h("pre.code", cut(textOf(entry)))})), {label, extra: (chosen) => copyButton(() => textOf(entries[chosen()]))});
 };

@@ -1,10 +1,11 @@
 // Dialogs; Escape closes them and the focus goes back.
 //   await confirm({title, text, action: "Delete", danger: true}) -> true | false
+//   await sure({title, text, action}, async () => …)      a dangerous thing: done after a yes; a refusal is a toast
 //   await form({title, body: nodes, action: "Save", submit: async (data: FormData) => result, width: "640px"}) -> result | null; a refusal is shown in the dialog
 //   sheet({title, body, width}) -> <dialog>, open, with a Close button
 
 import { button, h, replace } from "../core/dom.js";
-import { failed } from "./states.js";
+import { complain, failed } from "./states.js";
 
 const open = (title, width, ...inside) => {
   const dialog = h("dialog", {"aria-label": title, style: width ? {"--width": width} : {}}, inside);
@@ -38,6 +39,8 @@ export const form = ({title, body, action, danger = false, submit, width}) => ne
 export const confirm = async ({title, text, action, danger = false}) => await form({
   title, action, danger, body: h("p", text), submit: async () => true,
 }) === true;
+
+export const sure = async (question, work) => await confirm({danger: true, ...question}) && work().catch(complain);
 
 export const sheet = ({title, body, width}) => {
   const dialog = open(title, width, h(".body", h(".row", h("h2.grow", title),

@@ -1,13 +1,14 @@
 // How things are, as a colour, a shape and a word.
+//   light("whole", "ok", title) -> element
 //   channelLight(row of /api/health/channels) -> element with the reason as its title; channelState(row) -> {kind, word, reason}
 //   status(row.status of a request) -> badge
 
-import { h } from "../core/dom.js";
+import { badge, h } from "../core/dom.js";
 import { ms } from "../core/format.js";
 
 const KINDS = {success: "ok", error: "bad", interrupted: "bad", cancelled: "warn", pending: "info"};
 
-export const status = (word) => h("span", {class: `badge ${KINDS[word] ?? ""}`}, word);
+export const status = (word) => badge(word, KINDS[word]);
 
 export const channelState = (row) => {
   const {reason, health: word, last_success_seconds_ago: last} = row;
@@ -19,7 +20,9 @@ export const channelState = (row) => {
   return {kind: "ok", word, reason: reason ?? `last success ${ms(last * 1000)} ago`};
 };
 
+export const light = (word, kind, title) => h("span.light", {class: kind, title}, word);
+
 export const channelLight = (row) => {
   const {kind, word, reason} = channelState(row);
-  return h("span", {class: `light ${kind}`, title: reason}, word);
+  return light(word, kind, reason);
 };

@@ -1,9 +1,9 @@
 // A run as it lives: drawn from the newest digest, with the calls that its transcript tells of up to there.
 //   box.append(runView(id, {signal, onChild: (id) => somebody went on with it, onDigest, onEnd}))   await begin(body) -> id of the new run
 
-import { button, h, replace } from "../core/dom.js";
+import { badge, button, dim, h, replace } from "../core/dom.js";
 import { api } from "../core/api.js";
-import { count, ms, percent } from "../core/format.js";
+import { count, cut, ms, percent } from "../core/format.js";
 import { confirm } from "./dialog.js";
 import { newer, spoken, view } from "./digest_view.js";
 import { failed, loading } from "./states.js";
@@ -12,9 +12,7 @@ const RETRY_MS = 1500;
 const DOING = {PRECHECK: "The contract is checked.", INFER: "The model answers.", EXECUTE: "Tools are at work."};
 const STATUS = {waiting: "info", error: "bad"};
 
-export const badge = (text, kind = "") => h("span", {class: `badge ${kind}`}, text);
-export const dim = (...inside) => h("span.dim.small", inside);
-export const code = (text) => h("pre.code", text);
+export const code = (text) => h("pre.code", cut(text));
 
 export const begin = async (body) => {
   const response = await api.raw("/v1/agent/runs", {method: "POST", body: {...body, stream: true}});
@@ -39,7 +37,7 @@ export const pretty = (text) => {
 /** What was said and done, of an entry and the payloads beside it. */
 const turn = ({from, to, action_hash: asked, result_hash: given}, payloads) => {
   const action = parsed(payloads[asked]?.text ?? "");
-  if (from === "VALIDATE_CALLS" && action.content) return h("pre.said", action.content);
+  if (from === "VALIDATE_CALLS" && action.content) return h("pre.said", cut(action.content));
   if (from !== "EXECUTE" || to !== "EXECUTE" || !action.call) return null;
   const {status, result, error} = parsed(payloads[given]?.text ?? "");
   const told = status === "ok" ? result?.content ?? JSON.stringify(result, null, 2) : error?.message ?? payloads[given]?.text;
@@ -82,7 +80,7 @@ export const runView = (id, {signal, onChild, onDigest, onEnd}) => {
   const path = `/v1/agent/runs/${id}`;
   const [name, state, turns, words, end] = ["span", "div", "div", "pre", "div"].map((tag) => h(tag, {class: tag === "pre" ? "said" : "stack", "aria-live": tag === "pre" && "polite"}));
   const texts = {};
-  let [digest, told, telling] = [null, 0, null];
+  let [digest, told, telling, due] = [null, 0, null, 0];
 
   const tell = async () => {
     while (told < digest.seq) {
@@ -97,18 +95,20 @@ export const runView = (id, {signal, onChild, onDigest, onEnd}) => {
     return telling;
   };
   const draw = () => {
+    due = 0;
     const seen = view(digest);
     replace(name, badge(seen.badge.text, seen.badge.kind));
     replace(state, drawState(seen));
     stop.hidden = seen.hasEnded;
-    words.textContent = spoken(texts, digest);
+    words.textContent = cut(spoken(texts, digest));
   };
   const finish = async () => {
+    draw();
     await telling;
     await tellOnce();
     const seen = view(digest);
     const last = turns.lastElementChild;
-    replace(end, seen.output && last?.textContent !== seen.output && h("pre.said", seen.output), drawEnd(seen));
+    replace(end, seen.output && last?.textContent !== cut(seen.output) && h("pre.said", cut(seen.output)), drawEnd(seen));
     if (seen.needsApproval && onChild) {
       const {waiting_for_approval: waiting} = await api.get(path, null, {signal});
       if (waiting.length) end.append(approval(id, waiting, onChild));
@@ -123,8 +123,8 @@ export const runView = (id, {signal, onChild, onDigest, onEnd}) => {
       digest = kept;
       onDigest?.(digest);
       tellOnce();
-    }
-    if (digest) draw();
+      draw();
+    } else if (digest) due ||= requestAnimationFrame(draw);
   };
   const watch = async () => {
     while (!digest?.outcome) {

@@ -1,5 +1,5 @@
 // A form drawn from a JSON Schema.
-//   const form = schemaForm(schema, value, {onChange, label}); box.append(form.element)
+//   const form = schemaForm(schema, value); box.append(form.element)
 //   form.value() -> what is set; what was left empty is left out (null, if it had a value and may be null)
 //   form.check() -> true, or shows what is missing or wrong and is false
 //   form.show(apiError | [{path: "a.b[0]", message}])   puts the server's sentence at its field
@@ -34,7 +34,7 @@ const settled = (schema, root) => {
   return variants.length === 1 || isScalar ? {...variants[0], ...one, nullable} : {...one, variants, nullable};
 };
 
-export const schemaForm = (schema, value, {onChange = () => {}, label = ""} = {}) => {
+export const schemaForm = (schema, value) => {
   const places = new Map(); // path -> {input, error}
   let faults = [];
   const rest = h("p.bad", {role: "alert"});
@@ -54,7 +54,7 @@ export const schemaForm = (schema, value, {onChange = () => {}, label = ""} = {}
     const {parse, show = String, type = "text", hint, isLong = (initial?.length > 60 || /text|prompt|content/i.test(name)) && kind === KINDS.string} = kind;
     const input = h(isLong ? "textarea" : "input", {type: !isLong && type, rows: isLong && 3, class: kind === KINDS.json && "mono", required: one.required && (kind !== KINDS.lines || one.minItems), spellcheck: "false",
       step: one.type === "number" && "any", min: one.minimum, max: one.maximum, pattern: !isLong && one.pattern, minlength: one.minLength, maxlength: one.maxLength,
-      placeholder: hint ?? one.default ?? one.examples?.[0], ".value": isSet(initial) ? show(initial) : "", on: {input: onChange}});
+      placeholder: hint ?? one.default ?? one.examples?.[0], ".value": isSet(initial) ? show(initial) : ""});
     const read = () => {
       if (input.value.trim() === "" && !one.required) return left(one, initial);
       try {
@@ -70,7 +70,7 @@ export const schemaForm = (schema, value, {onChange = () => {}, label = ""} = {}
   const choice = (name, one, initial, path) => {
     const options = one.enum ?? (one.type === "boolean" ? [true, false] : [one.const]);
     const none = one.required ? "choose" : isSet(one.default) ? `not set (${one.default})` : "not set";
-    const input = h("select", {required: one.required, on: {change: onChange}}, h("option", {value: ""}, none), options.map((option, at) => h("option", {value: at}, String(option))));
+    const input = h("select", {required: one.required}, h("option", {value: ""}, none), options.map((option, at) => h("option", {value: at}, String(option))));
     const at = options.indexOf(initial);
     input.value = at < 0 ? (one.const === undefined ? "" : "0") : String(at);
     const read = () => {
@@ -80,7 +80,7 @@ export const schemaForm = (schema, value, {onChange = () => {}, label = ""} = {}
     return {element: field(name, one, path, input), read};
   };
   const tick = (name, one, initial, path) => {
-    const input = h("input", {type: "checkbox", ".checked": initial ?? one.default ?? false, on: {change: onChange}});
+    const input = h("input", {type: "checkbox", ".checked": initial ?? one.default ?? false});
     return {element: field(name, one, path, input), read: () => (input.checked === one.default && initial === undefined && !one.required ? undefined : input.checked)};
   };
   // Entries of a list, or of a map (then each has a name).
@@ -88,22 +88,18 @@ export const schemaForm = (schema, value, {onChange = () => {}, label = ""} = {}
     const box = h(".stack");
     let entries = [];
     const add = (given, key) => {
-      const named = isMap && h("input", {"aria-label": `${name}: name`, placeholder: "name", ".value": key, on: {input: onChange}});
+      const named = isMap && h("input", {"aria-label": `${name}: name`, placeholder: "name", ".value": key});
       const part = control(isMap ? "" : `${name} ${entries.length + 1}`, {...each, required: true}, given, isMap ? `${path}.${key}` : `${path}[${entries.length}]`);
       const row = h(".row", named, h(".grow", part.element), button("Remove", () => {
         entries = entries.filter((other) => other !== entry);
         row.remove();
-        onChange();
       }, "small quiet"));
       const entry = {part, named};
       entries.push(entry);
       box.append(row);
     };
     for (const [key, given] of Object.entries(initial ?? {})) add(given, key);
-    const more = button("Add", () => {
-      add(each.default, "");
-      onChange();
-    }, "small");
+    const more = button("Add", () => add(each.default, ""), "small");
     const read = () => {
       if (!entries.length && !isSet(initial) && !one.required) return undefined;
       const found = entries.map(({part, named}) => [named.value, part.read()]);
@@ -130,10 +126,7 @@ export const schemaForm = (schema, value, {onChange = () => {}, label = ""} = {}
       part = pick.value === "" ? null : control(name, {...one.variants[Number(pick.value)], required: true}, given, path);
       replace(box, part?.element);
     };
-    const pick = h("select", {on: {change: () => {
-      draw();
-      onChange();
-    }}}, h("option", {value: ""}, "not set"), one.variants.map((variant, at) => h("option", {value: at}, variant.title ?? (variant.enum ? "one of…" : variant.type ?? "JSON"))));
+    const pick = h("select", {on: {change: () => draw()}}, h("option", {value: ""}, "not set"), one.variants.map((variant, at) => h("option", {value: at}, variant.title ?? (variant.enum ? "one of…" : variant.type ?? "JSON"))));
     const at = isSet(initial) ? one.variants.findIndex(fits) : -1;
     pick.value = at < 0 ? "" : String(at);
     const element = field(name, one, path, pick, h(".stack.tight", pick, box));
@@ -167,7 +160,7 @@ export const schemaForm = (schema, value, {onChange = () => {}, label = ""} = {}
       place?.input.focus();
     }
   };
-  const top = control(label, {...inner(schema), required: true}, value, "");
+  const top = control("", {...inner(schema), required: true}, value, "");
   const read = () => {
     faults = [];
     return top.read();

@@ -4,6 +4,7 @@
 //   failed(error, again)                   the server's sentence and "Try again"
 //   await load(box, async () => nodes, rows)     skeleton, then the nodes, or the failed state with a retry
 //   toast("Saved", "ok" | "bad" | "")      a short word at the corner
+//   complain(error)                        its sentence as a toast
 //   copyButton(() => text)                 a button that copies
 
 import { $, button, h, replace } from "../core/dom.js";
@@ -30,6 +31,8 @@ export const toast = (text, kind = "") => {
   $(".toasts").append(note);
   setTimeout(() => note.remove(), kind === "bad" ? 9000 : 4000);
 };
+
+export const complain = (error) => toast(error.message, "bad");
 
 export const copyButton = (text, label = "Copy") => {
   const own = button(label, async () => {

@@ -1,23 +1,20 @@
 // A table with row links, "more" and live rows.
-//   const list = table({label, columns: [{title, cell: (row) => node | text, num, wide, sort}], href: (row) => path, sorted: "name" | "-name", onSort: (name) => …})
+//   const list = table({label, columns: [{title, cell: (row) => node | text, num, wide}], href: (row) => path})
 //   box.append(list.element); list.set(rows, emptyNode); list.add(rows); list.prepend(row); list.more(async () => …) or list.more(null)
-// `num`: right-aligned; `wide`: left out on phones; `sort`: the name that onSort gets. Up/Down move between row links.
+//   await list.pages((after) => ctx.get(path, {after}), () => emptyNode)    from the first page on; the newest call wins
+// `num`: right-aligned; `wide`: left out on phones. Up/Down move between row links.
 
 import { button, h, replace } from "../core/dom.js";
 import { failed } from "./states.js";
 
 const kind = (column) => [column.num && "num", column.wide && "only-wide"].filter(Boolean).join(" ") || null;
 
-export const table = ({label, columns, href, sorted = "", onSort}) => {
+export const table = ({label, columns, href}) => {
   const body = h("tbody");
   const foot = h(".more", {hidden: true});
-  const name = sorted.replace("-", "");
+  let asked = null;
 
-  const heading = (column) => {
-    const isSorted = column.sort && column.sort === name;
-    return h("th", {scope: "col", class: kind(column), "aria-sort": isSorted && (sorted.startsWith("-") ? "descending" : "ascending")},
-      column.sort && onSort ? button(column.title, () => onSort(isSorted && !sorted.startsWith("-") ? `-${name}` : column.sort)) : column.title);
-  };
+  const heading = (column) => h("th", {scope: "col", class: kind(column)}, column.title);
   const drawn = (row) => {
     const path = href?.(row);
     const cells = columns.map((column, index) => {
@@ -54,14 +51,15 @@ export const table = ({label, columns, href, sorted = "", onSort}) => {
     };
     if (work) replace(foot, button("Show more", onClick, "small"));
   };
-  const list = {
-    element: h(".card.flush", box, foot),
-    more,
-    add: (rows) => body.append(...rows.map(drawn)),
-    prepend: (row) => body.prepend(drawn(row)),
-    set: (rows, none) => {
-      replace(body, rows.length ? rows.map(drawn) : none && h("tr", h("td", {colspan: columns.length}, none)));
-    },
+  const add = (rows) => body.append(...rows.map(drawn));
+  const set = (rows, none) => replace(body, rows.length ? rows.map(drawn) : none && h("tr", h("td", {colspan: columns.length}, none)));
+  const pages = async (read, none, after) => {
+    const mine = asked = after ?? {};
+    const {data, next} = await read(after);
+    if (mine !== asked) return;
+    if (after) add(data);
+    else set(data, none());
+    more(next && (() => pages(read, none, next)));
   };
-  return list;
+  return {element: h(".card.flush", box, foot), more, add, set, pages, prepend: (row) => body.prepend(drawn(row))};
 };

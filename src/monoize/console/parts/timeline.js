@@ -1,10 +1,11 @@
 // A run as a timeline of states: the rows come from the digest alone, hashes, times and payloads from the transcript behind it.
 //   const line = timeline(id, signal); box.append(line.element); line.grow(view(digest).trail); await line.load(); line.mark(report of verify)
 
-import { button, h, replace } from "../core/dom.js";
+import { badge, button, dim, facts as factList, h, replace } from "../core/dom.js";
 import { api } from "../core/api.js";
 import { bytes, ms } from "../core/format.js";
-import { badge, code, dim, pretty } from "./run_view.js";
+import { light } from "./lights.js";
+import { code, pretty } from "./run_view.js";
 import { failed, load as fill } from "./states.js";
 
 const PAGE = 100; // rows at a time: a long run must not freeze the page
@@ -36,7 +37,7 @@ export const timeline = (id, signal) => {
     const facts = dim(step);
     const item = h("li", later(h("summary.bar", dim(seq), h("b", `${from} → ${to}`), facts, h("span.mark")), async () => {
       const [entry] = await read(seq, 1);
-      return [h("dl.facts", FACTS.filter((name) => entry[name]).map((name) => [h("dt", name), h("dd", h("code", entry[name]))])),
+      return [factList(FACTS.map((name) => [name, entry[name] && h("code", entry[name])])),
         ["action", "result", "meta"].map((name) => [name, entry[`${name}_hash`]]).filter(([, hash]) => hash !== NOTHING).map(([name, hash]) => payload(path, name, hash))];
     }));
     const tell = (entry) => {
@@ -49,7 +50,7 @@ export const timeline = (id, signal) => {
   const drawMarks = () => {
     for (const item of report ? list.children : []) {
       const fault = report.faults.find(({line}) => line === Number(item.dataset.line));
-      replace(item.querySelector(".mark"), h("span", {class: `light ${fault ? "bad" : "ok"}`}, fault?.fault ?? "whole"));
+      replace(item.querySelector(".mark"), light(fault?.fault ?? "whole", fault ? "bad" : "ok"));
     }
   };
   const grow = (grown = trail) => {
