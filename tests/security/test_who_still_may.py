@@ -34,7 +34,7 @@ class Runs:
     async def watched(self, run_id: str) -> Any:
         while True:
             self._clock.advance(1)
-            yield Delta(step_id="s", kind="text", text="word")
+            yield Delta(step_id="s", kind="text", number=0, text="word")
 
 
 class Door:

@@ -44,19 +44,22 @@ RUNS = {
 # Reads {runs: [{events, ways: [[index…]…], newest: [index…]}]}; tells the ways that do not come out as the newest digest.
 SCRIPT = """
 import { readFileSync } from "node:fs";
-const { latest, spoken, view } = await import(process.argv[1]);
+const { hear, latest, spoken, view } = await import(process.argv[1]);
 const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 const told = JSON.parse(readFileSync(0, "utf8")).map(({events, ways, newest}) => {
   const wrong = ways.flatMap((way, number) => {
     const digest = latest(way.map((at) => events[at]));
     return same(view(digest), view(events[newest[number]].data.digest)) ? [] : [number];
   });
+  const deltas = events.filter(({event, data}) => event === "delta" && data.kind === "text").map(({data}) => data);
   const texts = {};
-  for (const {event, data} of events) if (event === "delta") texts[data.step_id] = (texts[data.step_id] ?? "") + data.text;
+  for (const {step_id: step, text} of deltas) texts[step] = (texts[step] ?? "") + text;
+  const heard = {};
+  for (const delta of [...deltas, ...deltas].reverse()) hear(heard, delta); // each twice, and the last first
   const states = events.filter(({data}) => data.digest).map(({data}) => data.digest);
   return {
     wrong, texts, last: view(states.at(-1)), drawn: new Set(states.map((one) => JSON.stringify(view(one)))).size,
-    spoken: states.map((one) => [one.step, one.outcome, spoken(texts, one)]), nothing: latest([]),
+    spoken: states.map((one) => [one.step, one.outcome, spoken(heard, one)]), nothing: latest([]),
   };
 });
 console.log(JSON.stringify(told));

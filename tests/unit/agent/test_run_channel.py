@@ -73,7 +73,7 @@ async def test_a_slow_watcher_misses_texts_and_never_the_newest_state():
     watching = channel.watched(10)
     await anext(watching)
     for number in range(5000):
-        channel.see(Delta(step_id="step-1", kind="text", text="x"))
+        channel.see(Delta(step_id="step-1", kind="text", number=0, text="x"))
         if number % 100 == 0:
             channel.see(StateSeen(digest=digest(number)))
     channel.see(end(9999))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias, assert_never
+from typing import Literal, TypeAlias, assert_never
 
 from monoize.agent.boundary.gate import CallComplete, Piece, ReasoningReleased, TextReleased
 from monoize.agent.live.endings import defect_event, lost_call
@@ -54,6 +55,7 @@ class EffectRunner:
         # A run that goes on in another process: are the tools still those of the contract? If not, nothing is asked any more.
         self.must_look_again = False
         self._refusal: Failure | None = None
+        self._said: Counter[tuple[int, str]] = Counter()  # pieces of text, by step and kind
 
     def begin(self, effect: Work, state: RunState) -> None:
         lost: Callable[[], Event] = lambda: defect_event(state, self._elapsed())  # noqa: E731
@@ -118,16 +120,20 @@ class EffectRunner:
         )
 
     def _heard(self, state: RunState, piece: Piece) -> None:
-        step_id = f"step-{state.step}"
         match piece:
             case TextReleased():
-                self._tell(Delta(step_id=step_id, kind="text", text=piece.text))
+                self._say(state, "text", piece.text)
             case ReasoningReleased():
-                self._tell(Delta(step_id=step_id, kind="reasoning", text=piece.text))
+                self._say(state, "reasoning", piece.text)
             case CallComplete():
                 self._speculation.begin(state, piece.position, piece.call)
             case _:
                 pass
+
+    def _say(self, state: RunState, kind: Literal["text", "reasoning"], text: str) -> None:
+        number = self._said[state.step, kind]
+        self._said[state.step, kind] += 1
+        self._tell(Delta(step_id=f"step-{state.step}", kind=kind, number=number, text=text))
 
     async def _call(self, effect: CallTool, state: RunState) -> Event:
         call = effect.call

@@ -25,6 +25,7 @@ class StateSeen(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
 class Delta(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="delta"):
     step_id: str  # a reply that is rejected later was still said in this step
     kind: Literal["text", "reasoning"]
+    number: int  # of this kind in this step, from 0: so that one that comes twice, or late, has its place
     text: str
 
 

@@ -1,5 +1,5 @@
 // What a page shows of a run, from its newest digest alone (invariant D). Pure: no document, no clock.
-//   newer(one, other) -> digest   latest(events) -> digest | null   view(digest) -> what is drawn   spoken(texts, digest) -> text
+//   newer(one, other) -> digest   latest(events) -> digest | null   view(digest) -> what is drawn   hear(texts, delta)   spoken(texts, digest) -> text
 
 /** The longer record, then the later look at it: in whatever order, however often and with whatever gaps digests come. */
 export const newer = (one, other) => {
@@ -40,5 +40,10 @@ export const view = (digest) => ({
   trail: digest.trail.map(([seq, step, from, to]) => ({seq, step, from, to})),
 });
 
+/** A piece of text at its place: one that comes twice, or late, changes nothing. */
+export const hear = (texts, {step_id: step, number, text}) => {
+  (texts[step] ??= [])[number] = text;
+};
+
 /** What the model says just now: gone with its step, and with the run's end, when the output stands in the digest. */
-export const spoken = (texts, digest) => (digest?.outcome === null ? texts[`step-${digest.step}`] ?? "" : "");
+export const spoken = (texts, digest) => (digest?.outcome === null ? (texts[`step-${digest.step}`] ?? []).join("") : "");

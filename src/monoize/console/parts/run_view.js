@@ -5,7 +5,7 @@ import { badge, button, dim, h, replace } from "../core/dom.js";
 import { api } from "../core/api.js";
 import { count, cut, ms, percent } from "../core/format.js";
 import { confirm } from "./dialog.js";
-import { newer, spoken, view } from "./digest_view.js";
+import { hear, newer, spoken, view } from "./digest_view.js";
 import { failed, loading } from "./states.js";
 
 const RETRY_MS = 1500;
@@ -85,7 +85,7 @@ export const runView = (id, {signal, onChild, onDigest, onEnd}) => {
   const tell = async () => {
     while (told < digest.seq) {
       const {data, payloads} = await api.get(`${path}/entries`, {from: told, limit: 100, payloads: true}, {signal});
-      const entries = data.filter((line) => line.seq >= told);
+      const entries = data.filter(({seq}) => seq >= told && seq < digest.seq);
       turns.append(...entries.map((entry) => turn(entry, payloads)).filter(Boolean));
       told = entries.length ? entries.at(-1).seq + 1 : digest.seq;
     }
@@ -115,9 +115,9 @@ export const runView = (id, {signal, onChild, onDigest, onEnd}) => {
     }
     onEnd?.(digest);
   };
-  const hear = ({event, data}) => {
+  const take = ({event, data}) => {
     const heard = JSON.parse(data);
-    if (event === "delta" && heard.kind === "text") texts[heard.step_id] = (texts[heard.step_id] ?? "") + heard.text;
+    if (event === "delta" && heard.kind === "text") hear(texts, heard);
     const kept = newer(digest, heard.digest);
     if (kept !== digest) {
       digest = kept;
@@ -129,7 +129,7 @@ export const runView = (id, {signal, onChild, onDigest, onEnd}) => {
   const watch = async () => {
     while (!digest?.outcome) {
       try {
-        for await (const event of api.events(`${path}/events`, {signal})) hear(event);
+        for await (const event of api.events(`${path}/events`, {signal})) take(event);
       } catch (error) {
         if (error.status || signal.aborted) throw error;
       }
