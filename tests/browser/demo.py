@@ -194,7 +194,11 @@ def _row(number: int, now: int) -> dict[str, Any]:
         "upstream_model": model,
         "provider": provider,
         "channel": "main" if number % 4 else "reserve",
-        "attempts": json.dumps([{"provider": provider, "channel": "main", "status": 200}]),
+        "attempts": json.dumps(
+            [{"provider": provider, "channel": "main", "message": "no answer", "status": 503}]
+        )
+        if failed
+        else None,
         "input_tokens": 900 + number * 13 % 1_700,
         "cached_tokens": 300 + number * 7 % 500,
         "output_tokens": 120 + number * 11 % 400,
