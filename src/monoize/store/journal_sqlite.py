@@ -8,7 +8,8 @@ each row waits for the event loop each time.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
@@ -34,8 +35,12 @@ class _ManyRows:
     same few places.
     """
 
-    def __init__(self, before: str, after: str = "", *, row: str = "({})") -> None:
+    def __init__(
+        self, before: str, after: str = "", *, row: str = "({})", in_order: bool = False
+    ) -> None:
+        """`in_order`: rows are written as they stand, and not those that are alike first."""
         self._before = before
+        self._grouped = _runs if in_order else _alike
         self._after = after
         self._row = row
         self._texts: dict[tuple[bool, ...], list[tuple[int, str]]] = {}
@@ -43,7 +48,7 @@ class _ManyRows:
     def run(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> list[Row]:
         """What it answers, to all rows together."""
         found: list[Row] = []
-        for nulls, alike in _by_nulls(rows).items():
+        for nulls, alike in self._grouped(rows):
             begin, count = 0, len(alike)
             for size, text in self._texts.get(nulls) or self._written(nulls):
                 while count - begin >= size:
@@ -59,11 +64,19 @@ class _ManyRows:
         return texts
 
 
-def _by_nulls(rows: Sequence[Row]) -> dict[tuple[bool, ...], list[Row]]:
+def _nulls(row: Row) -> tuple[bool, ...]:
+    return tuple([value is None for value in row])
+
+
+def _alike(rows: Sequence[Row]) -> Iterable[tuple[tuple[bool, ...], list[Row]]]:
     alike: dict[tuple[bool, ...], list[Row]] = {}
     for row in rows:
-        alike.setdefault(tuple([value is None for value in row]), []).append(row)
-    return alike
+        alike.setdefault(_nulls(row), []).append(row)
+    return alike.items()
+
+
+def _runs(rows: Sequence[Row]) -> Iterable[tuple[tuple[bool, ...], list[Row]]]:
+    return ((nulls, list(run)) for nulls, run in groupby(rows, _nulls))
 
 
 def _values(rows: Sequence[Row]) -> list[Any]:
@@ -75,12 +88,18 @@ def _values(rows: Sequence[Row]) -> list[Any]:
     ]
 
 
-def _insert(table: str, names: Sequence[str], fixed: Mapping[str, str] | None = None) -> _ManyRows:
+def _insert(
+    table: str,
+    names: Sequence[str],
+    fixed: Mapping[str, str] | None = None,
+    *,
+    in_order: bool = False,
+) -> _ManyRows:
     fixed = fixed or {}
     more = "".join(f", '{value}'" for value in fixed.values())
     columns = ", ".join((*names, *fixed))
     before = f"INSERT INTO {table} ({columns}) VALUES "  # noqa: S608 - our own names
-    return _ManyRows(before, row=f"({{}}{more})")
+    return _ManyRows(before, row=f"({{}}{more})", in_order=in_order)
 
 
 def _end_logs() -> _ManyRows:
@@ -110,7 +129,7 @@ _SAW = _ManyRows(
     "INSERT INTO instances (id, host, pid, seen_at) VALUES ",
     " ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at",
 )
-_ADD_CHARGES = _insert("ledger", CHARGE)
+_ADD_CHARGES = _insert("ledger", CHARGE, in_order=True)  # each tells what it left of a balance
 _ADD_RESERVATIONS = _insert("reservations", (*RESERVATION, "instance"))
 _BEGIN_LOGS = _insert("request_logs", OPENED, {"status": PENDING})
 _END_LOGS = _end_logs()
