@@ -15,7 +15,7 @@ from fakes.upstream import FakeUpstream
 
 SOAK = os.environ.get("MONOIZE_SOAK") == "1"
 # For properties that say nothing else. No deadline: how long an example takes says more of the machine than of us.
-settings.register_profile("plain", max_examples=40, deadline=None)
+settings.register_profile("plain", max_examples=25, deadline=None)
 settings.register_profile("soak", max_examples=400, deadline=None)
 settings.load_profile("soak" if SOAK else "plain")
 
