@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from monoize.store.log_filter import FAILED
-from monoize.store.tables import request_logs
+from monoize.store.tables import USAGE_COUNTS, request_logs
 
 __all__ = [
     "BOUNDS",
@@ -62,19 +62,7 @@ BOUNDS: Final = (
 
 WHO = ("key_id", "key_name", "user_id", "username")
 WHAT = ("model", "provider")
-COUNTS = (
-    "calls",
-    "errors",
-    "estimated",
-    "unpriced",
-    "input_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "thousands",
-    "rest",
-)
+COUNTS = USAGE_COUNTS
 PLAIN_COUNTS = ("calls", "errors", "unpriced", "input_tokens", "output_tokens", "thousands", "rest")
 LATENCIES = {"duration": "ended", "first_byte": "heard"}  # and how many have one
 

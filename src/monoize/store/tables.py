@@ -19,6 +19,7 @@ from sqlalchemy import (
 __all__ = [
     "LATENCY_BOUNDS",
     "METADATA",
+    "USAGE_COUNTS",
     "agent_runs",
     "audit",
     "captures",
@@ -258,7 +259,7 @@ fold_later = Table(
     Column("noticed_at", _Moment, nullable=False),
 )
 
-_COUNTS = (
+USAGE_COUNTS = (
     "calls",
     "errors",
     "estimated",
@@ -301,7 +302,7 @@ usage_sums = Table(
     Column("who", Integer, primary_key=True, autoincrement=False),  # 0: not told apart
     Column("start", _Moment, primary_key=True, autoincrement=False),
     Column("what", Integer, primary_key=True, autoincrement=False),  # 0: not told apart
-    *(Column(name, BigInteger, nullable=False) for name in _COUNTS),
+    *(Column(name, BigInteger, nullable=False) for name in USAGE_COUNTS),
     sqlite_with_rowid=False,
 )
 
@@ -347,7 +348,7 @@ fold_groups = Table(
     Column("provider", _Id),
     Column("who", Integer),  # of usage_who, as soon as it is known
     Column("what", Integer),
-    *(Column(name, BigInteger, nullable=False) for name in (*_COUNTS, "ended", "heard")),
+    *(Column(name, BigInteger, nullable=False) for name in (*USAGE_COUNTS, "ended", "heard")),
     *(
         Column(f"{what}_{number}", Integer, nullable=False)
         for what in ("duration", "first_byte")
