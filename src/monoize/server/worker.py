@@ -191,6 +191,7 @@ def welcome(settings: Settings, base: str) -> str:
     model = next((name for p in chatting for name in p.models if "*" not in name), None)
     lines = [
         f"Monoize listens on {base}",
+        f"  console  {base}/   (open it in a browser)",
         f"  key  {key}   (kept in {DATA / 'first-key'})",
         f"  providers  {', '.join(p.id for p in settings.providers) or 'none yet'}",
         "",
