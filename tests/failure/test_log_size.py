@@ -169,24 +169,27 @@ async def test_a_sweep_looks_at_what_it_removes_only(database):
 
 @pytest.mark.spec("T40", "T44")
 async def test_an_export_needs_the_same_memory_whatever_its_length(database):
-    rows = 20_000 if SOAK else 5_000
+    rows = 20_000 if SOAK else 2_500
     await fill_log(database, rows)
 
-    def exported(connection: Connection) -> tuple[int, int, int]:
-        lines, length = 0, 0
-        for part in export(connection, LogFilter(), 100):
-            lines += part.count("\r\n")
-            length += len(part)
-        return lines, length, tracemalloc.get_traced_memory()[1]
+    def exported(connection: Connection, wanted: LogFilter) -> tuple[int, int]:
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        lines = sum(part.count("\r\n") for part in export(connection, wanted, 100))
+        return lines, tracemalloc.get_traced_memory()[1] - before
 
-    await database.read(lambda c: page(c, LogFilter()))
+    whole = LogFilter()
+    fifth = LogFilter(until=FIRST_MS + rows // 5 * SECOND)
+    await database.read(lambda c: sum(map(len, export(c, whole, 100))))  # statements are made once
     tracemalloc.start()
     try:
-        lines, length, most = await database.read(exported)
+        few, little = await database.read(lambda c: exported(c, fifth))
+        all_of_them, most = await database.read(lambda c: exported(c, whole))
     finally:
         tracemalloc.stop()
-    assert lines == rows + 1
-    assert most < min(length / 2, 4_000_000)
+    assert few < all_of_them / 4
+    assert all_of_them == rows + 1
+    assert most < 2 * little
 
 
 async def _best_time(database: Database, wanted: LogFilter) -> float:

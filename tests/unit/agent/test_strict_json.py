@@ -115,10 +115,10 @@ def test_refuses(name):
 @pytest.mark.spec("S5-4.2")
 def test_sixty_four_megabytes_are_refused_without_reading_them():
     text = '{"a":"' + "x" * (64 * 1024**2) + '"}'
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(NotStrict, match="larger"):
         object_of(text)
-    assert time.perf_counter() - begin < 1
+    assert time.process_time() - begin < 1
 
 
 @pytest.mark.parametrize("piece", ['"', "\\", "[", '{"', "1", '"a":', "\\u", ",", " "])

