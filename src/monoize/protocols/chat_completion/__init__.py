@@ -12,6 +12,7 @@ from monoize.errors import MonoizeError, ProviderError
 from monoize.protocol import Json, Protocol, Reply, StreamDecoder, StreamEncoder, WireRequest
 from monoize.protocols.chat_completion import error as errors
 from monoize.protocols.chat_completion.fields import DIALECT
+from monoize.protocols.chat_completion.plain_exchange import plain_reply, plain_request
 from monoize.protocols.chat_completion.request_decode import decode_request
 from monoize.protocols.chat_completion.request_encode import encode_request
 from monoize.protocols.chat_completion.response_decode import decode_response
@@ -33,6 +34,10 @@ class ChatCompletion(Protocol):
     def decode_request(
         self, body: Mapping[str, Any], *, model: str | None = None, stream: bool | None = None
     ) -> UrpRequest:
+        if model is None and stream is None:  # as every chat caller asks
+            plain = plain_request(body)
+            if plain is not None:
+                return plain
         return decode_request(body, model=model, stream=stream)
 
     @override
@@ -49,7 +54,7 @@ class ChatCompletion(Protocol):
 
     @override
     def decode_response(self, body: Mapping[str, Any], ids: IdSource) -> UrpResponse:
-        return decode_response(body, ids)
+        return plain_reply(body) or decode_response(body, ids)
 
     @override
     def encode_response(self, response: UrpResponse, reply: Reply) -> Json:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from monoize.protocol import Json
 from monoize.protocols.chat_completion.fields import DIALECT, own_wire, present, source, spoken
 from monoize.urp import Finish, FinishReason, Usage
 from monoize.urp.extra_body import flattened
 
-__all__ = ["decode_finish", "decode_usage", "encode_finish", "encode_usage"]
+__all__ = ["decode_finish", "decode_usage", "encode_finish", "encode_usage", "known_finish"]
 
 _PROMPT, _COMPLETION = "prompt_tokens_details", "completion_tokens_details"
 _NAMED = frozenset({"prompt_tokens", "completion_tokens", "total_tokens", _PROMPT, _COMPLETION})
@@ -147,10 +149,25 @@ def decode_finish(choice: Mapping[str, Any]) -> Finish | None:
     word = spoken(choice.get("finish_reason"))
     if not word:
         return None
-    reason = _REASONS.get(word.lower(), FinishReason.OTHER)
+    finish = known_finish(word)
     matched = choice.get("stop_reason")  # vLLM: the stop string itself
-    cut = matched if reason is FinishReason.STOP and isinstance(matched, str) and matched else None
-    return Finish(reason=reason, native=word, protocol=DIALECT, stop_sequence=cut)
+    if finish.reason is FinishReason.STOP and isinstance(matched, str) and matched:
+        return msgspec.structs.replace(finish, stop_sequence=matched)
+    return finish
+
+
+def known_finish(word: str) -> Finish:
+    """What a provider's word means; it never changes, so the usual ones are made once."""
+    found = _FINISHES.get(word)
+    return found if found is not None else _finish(word)
+
+
+def _finish(word: str) -> Finish:
+    reason = _REASONS.get(word.lower(), FinishReason.OTHER)
+    return Finish(reason=reason, native=word, protocol=DIALECT)
+
+
+_FINISHES = {word: _finish(word) for word in _REASONS}
 
 
 def encode_finish(finish: Finish | None, *, calls: bool, legacy: bool) -> str:
