@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, TypeAlias
 
 import msgspec
@@ -115,6 +115,9 @@ class Protocol(ABC):
     dialect: ClassVar[str]
     # Where a reply names its model: paths in a unary object, and in a stream's payloads.
     model_paths: ClassVar[tuple[tuple[str, ...], ...]]
+    # Where a whole reply is asked for with the caller's own bytes: a request of plain words in this dialect (see
+    # `Source.words`) is complete as it came, but for the name of its model. None: every request is encoded.
+    plain_path: ClassVar[str | None] = None
     # Headers of the vendor that travel on same-protocol calls only (T35).
     feature_headers: ClassVar[tuple[str, ...]] = ()
     # A keep-alive that this protocol's clients pass over (T13).
@@ -213,7 +216,9 @@ def with_model_in(
     if not there:
         return raw
     if len(there) == 1 and len(there[0]) == 1:
-        named = _renamed_once(raw, there[0][0], body[there[0][0]], model)
+        (key,) = there[0]
+        old = body[key]
+        named = _renamed_once(raw, key, old, model) if isinstance(old, str) else None
         if named is not None:
             return named
     text = with_model(raw.decode("utf-8", "surrogatepass"), paths, model)
@@ -221,30 +226,36 @@ def with_model_in(
 
 
 def _at(body: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    if len(path) == 1:
+        return body.get(path[0])
     found: Any = body
     for step in path:
         found = found.get(step) if isinstance(found, Mapping) else None
     return found
 
 
-def _renamed_once(raw: bytes, key: str, old: Any, model: str) -> bytes | None:
+def _renamed_once(raw: bytes, key: str, old: str, model: str) -> bytes | None:
     """The name replaced in place, where there is only one place that it can be; None: look closer.
 
     The object has the key at its top. Written without escapes it stands in the bytes as it is, so that a single
     occurrence of it is that one.
     """
-    if not isinstance(old, str) or b"\\u" in raw:
+    key_bytes, usual, spaced = _spellings(key, old, model)
+    if b"\\u" in raw or raw.count(key_bytes) != 1:
         return None
-    quoted = b'"%b"' % key.encode()
-    start = raw.find(quoted)
-    if start == -1 or raw.find(quoted, start + 1) != -1:
-        return None
-    value = wirejson.dumps(old)
-    for between in (b":", b": "):
-        place = start + len(quoted) + len(between)
-        if raw[place - len(between) : place] == between and raw.startswith(value, place):
-            return raw[:place] + wirejson.dumps(model) + raw[place + len(value) :]
-    return None
+    if usual[0] in raw:
+        return raw.replace(*usual)
+    return raw.replace(*spaced) if spaced[0] in raw else None
+
+
+@lru_cache(256)
+def _spellings(
+    key: str, old: str, model: str
+) -> tuple[bytes, tuple[bytes, bytes], tuple[bytes, bytes]]:
+    """The key; the key with the old name behind it and with the new one, without a blank and with one."""
+    quoted, names = b'"%b"' % key.encode(), (wirejson.dumps(old), wirejson.dumps(model))
+    usual, spaced = ([quoted + colon + name for name in names] for colon in (b":", b": "))
+    return quoted, (usual[0], usual[1]), (spaced[0], spaced[1])
 
 
 def with_model(data: str, paths: tuple[tuple[str, ...], ...], model: str) -> str:

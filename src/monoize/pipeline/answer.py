@@ -20,11 +20,11 @@ __all__ = ["answered", "reply_headers"]
 Receiving = Coroutine[Any, Any, Received]
 
 
-async def answered(
+def answered(
     call: Call, receiving: Receiving, kit: Kit, trace: Trace, ticket: Ticket
-) -> Answer:
+) -> Coroutine[Any, Any, Answer]:
     way = _streamed if call.wants_stream else _unary
-    return await way(call, receiving, kit, trace, ticket)
+    return way(call, receiving, kit, trace, ticket)
 
 
 async def _unary(

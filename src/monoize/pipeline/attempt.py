@@ -64,11 +64,14 @@ class Attempt:
         self._sent = call.sent  # with its media, where losses are to be told apart
         self._rules = kit.provider_rules.get(candidate.provider.id, ())
         # Made anew for every attempt: no state of an earlier one is left in them (T17).
-        self.provider_chain = self._chain(self._rules)
-        self.key_chain = self._chain(call.incoming.caller.rules)
+        rules = call.incoming.caller.rules
+        self.provider_chain = self._chain(self._rules) if self._rules else NO_CHAIN
+        self.key_chain = self._chain(rules) if rules else NO_CHAIN
         self.same_dialect = self.protocol.dialect == call.incoming.protocol.dialect
         # Whether the provider's own bytes may go to the caller: nobody changes them on the way.
-        self.replays = self.same_dialect and not self.provider_chain and not self.key_chain
+        self.replays = (
+            self.same_dialect and self.provider_chain is NO_CHAIN and self.key_chain is NO_CHAIN
+        )
         self._wire: WireRequest | None = None
         self._exchange = Exchange(candidate, kit, trace)
         trace.provider = candidate.provider.id
@@ -78,9 +81,8 @@ class Attempt:
             trace.request_losses.drop(field)
 
     def _chain(self, rules: tuple[Rule, ...]) -> ResponseChain:
-        if not rules:
-            return NO_CHAIN
-        return ResponseChain(rules, model=self.call.model, provider_protocol=self.protocol.id)
+        chain = ResponseChain(rules, model=self.call.model, provider_protocol=self.protocol.id)
+        return chain or NO_CHAIN
 
     @property
     def was_sent(self) -> bool:
@@ -104,13 +106,15 @@ class Attempt:
 
     def apply_provider_rules(self) -> None:
         """Step 6; after it no rule needs to know any more who calls (CTX-2)."""
-        request = request_applied(
-            self.request,
-            self._rules,
-            model=self.call.model,
-            provider_protocol=self.protocol.id,
-            observe=self.trace.observe,
-        )
+        request = self.request
+        if self._rules:
+            request = request_applied(
+                request,
+                self._rules,
+                model=self.call.model,
+                provider_protocol=self.protocol.id,
+                observe=self.trace.observe,
+            )
         if request.stream and self.needs_whole_response:
             request = replace(request, stream=False)  # PIPE-1a
         self.request = without_username(request)
@@ -119,7 +123,8 @@ class Attempt:
     async def resolve_media(self) -> None:
         """Stored files become bytes, and addresses where the provider takes only those (D30)."""
         desk, target, known = self.kit.media, self.protocol.id, self.trace.media
-        if desk is None:
+        source = self.request.source
+        if desk is None or (source is not None and source.words):
             return
         owner = owner_of(self.call.incoming.caller)
         self.request = await resolved(self.request, owner, desk, target, known)
@@ -133,7 +138,7 @@ class Attempt:
             self._wire = encoded_for(
                 self.protocol, self.call.incoming.protocol, self.request, losses
             )
-            if self.call.strict and losses.dropped and (own := self._own_losses()):
+            if losses.dropped and self.call.strict and (own := self._own_losses()):
                 refuse_losses(own)
         return self._wire
 
@@ -148,15 +153,38 @@ class Attempt:
 
     async def send(self, wire: WireRequest | None = None) -> UpstreamReply:
         """Raises UpstreamRefused for the provider's own no, UpstreamFailed for what may work elsewhere."""
-        wire = wire or self.encoded()
-        body = body_bytes(wire, self.request, self.call.incoming.raw, self.protocol.dialect)
+        path = self.protocol.plain_path
+        body = self._own_bytes() if wire is None and path is not None else None
+        if body is None or path is None:
+            wire = wire or self.encoded()
+            path = wire.path
+            body = body_bytes(wire, self.request, self.call.incoming.raw, self.protocol.dialect)
         headers = self._exchange.line.headers(
             self.protocol,
             self.call.incoming.headers,
             stream=self.request.stream,
             same_dialect=self.same_dialect,
         )
-        return await self._exchange.send(wire.path, body, headers, self.protocol.decode_error)
+        return await self._exchange.send(path, body, headers, self.protocol.decode_error)
+
+    def _own_bytes(self) -> bytes | None:
+        """The caller's own bytes, where they are all there is to say; None: the request is encoded.
+
+        It is plain words in the provider's dialect and nobody has changed it, but perhaps the model's name. Encoding
+        it would come to the same, with a look at every field.
+        """
+        request, raw = self.request, self.call.incoming.raw
+        source = request.source
+        if source is None or not source.words or request.stream or not raw:
+            return None
+        if source.protocol != self.protocol.dialect:
+            return None
+        if source.wire["model"] == request.model:
+            return raw
+        try:
+            return wirejson.spliced(raw, {"model": request.model})
+        except (msgspec.DecodeError, UnicodeError):
+            return None  # lone surrogates: only the tolerant writer takes them
 
     async def close(self) -> None:
         await self._exchange.close()

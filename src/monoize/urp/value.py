@@ -19,6 +19,8 @@ class Source(msgspec.Struct, frozen=True, eq=False):
     protocol: str
     wire: Any
     span: int = 1  # how many neighbouring messages were made from this one envelope (D48)
+    # Of a request: nothing in it but words and settings, so that nobody has to look for media, calls or seals.
+    words: bool = False
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True):

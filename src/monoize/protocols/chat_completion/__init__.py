@@ -14,7 +14,7 @@ from monoize.protocols.chat_completion import error as errors
 from monoize.protocols.chat_completion.fields import DIALECT
 from monoize.protocols.chat_completion.plain_exchange import plain_reply, plain_request
 from monoize.protocols.chat_completion.request_decode import decode_request
-from monoize.protocols.chat_completion.request_encode import encode_request
+from monoize.protocols.chat_completion.request_encode import PATH, encode_request
 from monoize.protocols.chat_completion.response_decode import decode_response
 from monoize.protocols.chat_completion.response_encode import encode_response
 from monoize.protocols.chat_completion.stream_decode import ChatStreamDecoder
@@ -28,6 +28,7 @@ class ChatCompletion(Protocol):
     id = "chat_completion"
     dialect = DIALECT
     model_paths = (("model",),)
+    plain_path = PATH
     feature_headers = ("openai-beta",)
 
     @override

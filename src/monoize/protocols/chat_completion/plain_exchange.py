@@ -84,7 +84,7 @@ def plain_request(body: Mapping[str, Any]) -> UrpRequest | None:
         origin=DIALECT,
         inherited=KNOWN.intersection(extra),
         extra_body=extra or EMPTY,
-        source=Source(DIALECT, body),
+        source=Source(DIALECT, body, words=True),
     )
 
 

@@ -12,9 +12,9 @@ from monoize.protocols.chat_completion.tools import encode_tools
 from monoize.urp import Losses, UrpRequest
 from monoize.urp.extra_body import flattened
 
-__all__ = ["encode_request"]
+__all__ = ["PATH", "encode_request"]
 
-_PATH = "/v1/chat/completions"
+PATH = "/v1/chat/completions"
 
 _SAME_NAME = (
     "temperature",
@@ -42,7 +42,7 @@ def encode_request(request: UrpRequest, losses: Losses) -> WireRequest:
         body.pop(
             "stream_options", None
         )  # a rule made this call unary: OpenAI refuses the two together
-    return WireRequest(path=_PATH, body=body)
+    return WireRequest(path=PATH, body=body)
 
 
 def _rebuilt(request: UrpRequest, losses: Losses) -> Json:

@@ -10,7 +10,8 @@ from typing_extensions import override
 
 from monoize import wirejson
 from monoize.clock import IdSource
-from monoize.protocols._plain_text import PlainTextDecoder, grown_counts
+from monoize.protocols._plain_text import grown_counts
+from monoize.protocols._stream_runs import RunDecoder
 from monoize.protocols.chat_completion.error import decode_error
 from monoize.protocols.chat_completion.fields import DIALECT, present, spoken
 from monoize.protocols.chat_completion.response_decode import REPLY_FIELDS
@@ -35,7 +36,7 @@ _OF_THE_START = ("id", "created")  # of interest only there
 _PADDINGS = ("obfuscation", "p")  # against traffic analysis: of another length in every chunk
 
 
-class ChatStreamDecoder(PlainTextDecoder):
+class ChatStreamDecoder(RunDecoder):
     def __init__(self, ids: IdSource) -> None:
         super().__init__()
         self._ids = ids

@@ -10,7 +10,7 @@ from typing_extensions import override
 from monoize import wirejson
 from monoize.protocol import Json, Reply
 from monoize.protocols import _extras
-from monoize.protocols._plain_text import PlainTextEncoder
+from monoize.protocols._stream_runs import RunEncoder
 from monoize.protocols.chat_completion.error import stream_error
 from monoize.protocols.chat_completion.fields import DIALECT
 from monoize.protocols.chat_completion.reply_parts import ChoiceWriter, Piece
@@ -35,7 +35,7 @@ from monoize.urp.extra_body import flattened
 __all__ = ["ChatStreamEncoder"]
 
 
-class ChatStreamEncoder(PlainTextEncoder):
+class ChatStreamEncoder(RunEncoder):
     def __init__(self, reply: Reply, model_paths: tuple[tuple[str, ...], ...]) -> None:
         super().__init__(reply, model_paths)
         options = reply.request.extra_body.get("stream_options")

@@ -11,7 +11,7 @@ from typing_extensions import override
 from monoize import wirejson
 from monoize.clock import IdSource
 from monoize.protocol import Json
-from monoize.protocols._plain_text import PlainTextDecoder
+from monoize.protocols._stream_runs import RunDecoder
 from monoize.protocols.messages.blocks import part_of, provider_item
 from monoize.protocols.messages.citations import citation_of
 from monoize.protocols.messages.dialect import DIALECT
@@ -69,7 +69,7 @@ class _Open(msgspec.Struct):
     signature: list[str]
 
 
-class MessagesStreamDecoder(PlainTextDecoder):
+class MessagesStreamDecoder(RunDecoder):
     def __init__(self, ids: IdSource) -> None:
         super().__init__()
         self._ids = ids

@@ -12,8 +12,8 @@ from monoize import wirejson
 from monoize.protocol import Json, Reply
 from monoize.protocols import _extras
 from monoize.protocols._custom_tools import as_function_arguments
-from monoize.protocols._plain_text import PlainTextEncoder
 from monoize.protocols._serial import OneAtATime
+from monoize.protocols._stream_runs import RunEncoder
 from monoize.protocols.messages.calls import input_of
 from monoize.protocols.messages.dialect import DIALECT, MODEL_PATHS
 from monoize.protocols.messages.error import type_of_status
@@ -77,7 +77,7 @@ class _Writing(msgspec.Struct):
     early: list[Json] = []  # citations before the first word: a block for them alone would be empty
 
 
-class MessagesStreamEncoder(PlainTextEncoder):
+class MessagesStreamEncoder(RunEncoder):
     def __init__(self, reply: Reply) -> None:
         super().__init__(reply, MODEL_PATHS)
         self._serial = OneAtATime()
