@@ -55,7 +55,7 @@ class SseParser:
 
     def __init__(self, event_limit: int = DEFAULT_EVENT_LIMIT) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._limit = event_limit
+        self.event_limit = event_limit
         self._line: list[str] = []  # pieces of a line that is not complete yet
         self._data: list[str] = []
         self._name: str | None = None
@@ -89,14 +89,14 @@ class SseParser:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         if self._line or self._data or self._size:  # within an event: to its end line by line
             end = text.find("\n\n") + 2
-            if end < 2 or len(text) > self._limit:  # noqa: PLR2004 - the length of what was not found
+            if end < 2 or len(text) > self.event_limit:  # noqa: PLR2004 - the length of what was not found
                 return self._lines(text)
             return self._lines(text[:end]) + self._blocks(text[end:])
         return self._blocks(text)
 
     def _blocks(self, text: str) -> list[WireEvent]:
         """A text that begins with an event."""
-        if len(text) > self._limit:
+        if len(text) > self.event_limit:
             return self._lines(text)
         blocks = text.split("\n\n")
         rest = blocks.pop()
@@ -140,8 +140,8 @@ class SseParser:
     def _keep(self, piece: str) -> None:
         if piece:
             self._size += len(piece)
-            if self._size > self._limit:
-                raise SseError(f"a server-sent event is larger than {self._limit} characters")
+            if self._size > self.event_limit:
+                raise SseError(f"a server-sent event is larger than {self.event_limit} characters")
             self._line.append(piece)
 
     def _take_line(self, line: str) -> None:
@@ -175,6 +175,11 @@ class SseWriter:
     def events(self, events: Iterable[WireEvent]) -> bytes:
         end = self._line_end
         return "".join([_written(event, end) for event in events]).encode("utf-8", "surrogatepass")
+
+    def around(self, name: str | None) -> tuple[bytes, bytes]:
+        """What stands ahead of the data of an event, and what behind it, if that is one line."""
+        before, _, after = serialized(WireEvent("-", name), self._line_end).rpartition(b"-")
+        return before, after
 
     def comment(self, text: str) -> bytes:
         return f": {text}{self._line_end}{self._line_end}".encode() if self._comments else b""

@@ -22,6 +22,7 @@ from monoize.pipeline.call import Call, Trace
 from monoize.pipeline.decode import without_username
 from monoize.pipeline.exchange import Exchange
 from monoize.pipeline.kit import Kit
+from monoize.pipeline.reading import frame_reader
 from monoize.pipeline.received import Received, Whole, collected, opened
 from monoize.protocol import Protocol, Reply, WireRequest, protocol, with_model_in
 from monoize.routing.catalog import Candidate
@@ -247,17 +248,16 @@ class Attempt:
     async def _streamed(self, parser: StreamParser) -> AsyncGenerator[list[Frame], None]:
         """Batches of frames, one for each chunk; an empty one is a beat of silence, or of nothing worth telling (T13)."""
         decoder = self.protocol.stream_decoder(self.kit.ids)
-        decode = decoder.decode
+        reader = frame_reader(parser, decoder, replays=self.replays and self.call.wants_stream)
         try:
             async for chunk in self._exchange.chunks(self.kit.timeouts.keep_alive / 2):
-                frames = [decode(event) for event in parser.feed(chunk)] if chunk else []
+                frames = reader.feed(chunk) if chunk else []
                 if all(map(_is_readable, frames)):
                     yield frames
                     continue
                 yield list(takewhile(_is_readable, frames))
                 raise UpstreamUnreadable("the provider sent an event that is not of its protocol")
-            last = [decoder.decode(event) for event in parser.close()]
-            yield [*filter(_is_readable, last), decoder.finish()]
+            yield [*filter(_is_readable, reader.close()), decoder.finish()]
         except SseError as error:
             raise UpstreamUnreadable(str(error)) from None
         except (UpstreamFailed, UpstreamTimeout):

@@ -12,8 +12,9 @@ from monoize.errors import MonoizeError
 from monoize.pipeline.admission import Ending, Ticket
 from monoize.pipeline.received import Batches, Live, Received, stream_failure
 from monoize.protocol import StreamEncoder
-from monoize.sse import StreamWriter
-from monoize.urp import Error, Frame, Losses, ResponseDone
+from monoize.sse import SseWriter, StreamWriter
+from monoize.sse_runs import Run, WritesRuns
+from monoize.urp import Error, Frame, Losses, ResponseDone, WireEvent
 
 log = logging.getLogger("monoize.pipeline")
 
@@ -62,6 +63,8 @@ class StreamBody:
         self._ticket = ticket
         self._ended = False  # the last event has come, and the call is settled
         self._sent: list[bytes] = []
+        self._runs = encoder if isinstance(encoder, WritesRuns) else None
+        self._sse = writer if isinstance(writer, SseWriter) else None
         self._reading = self._read()
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -87,12 +90,28 @@ class StreamBody:
                 self._ticket.keep(b"".join(self._sent))
 
     async def _read(self) -> AsyncGenerator[bytes, None]:
-        encoder, writer = self._encoder, self._writer
+        """Every batch in the caller's words, and a keep-alive where none has come for `silence` seconds (T13)."""
+        encoder, writer, silence = self._encoder, self._writer, self._silence
+        opening, now = self._opening, asyncio.get_running_loop().time
         yield writer.open()
         try:
-            async with aclosing(self._written()) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+            while not opening.done():
+                await asyncio.wait({opening}, timeout=silence)
+                if not opening.done():
+                    yield writer.keep_alive
+            live = _as_stream(opening.result())
+            encoder.reply.replays = live.replays
+            quiet_since = now()
+            async with aclosing(live):
+                async for batch in live:
+                    if live.end is not None and not self._ended:
+                        self._ended = True
+                        await self._settle_end(live.end)  # before the caller has its last byte
+                    data = self._written(batch)
+                    if not data and now() - quiet_since + _EARLY < silence:
+                        continue
+                    yield data or writer.keep_alive
+                    quiet_since = now()
         except MonoizeError as error:
             # A provider that breaks off after its last event has said everything.
             if not self._ended:
@@ -107,30 +126,31 @@ class StreamBody:
         losses = self._unsaid().and_(encoder.reply.losses)
         yield _remark(losses, writer) + writer.close()
 
-    async def _written(self) -> AsyncGenerator[bytes, None]:
-        """Every batch in the caller's words, and a keep-alive where none has come for `silence` seconds (T13)."""
-        opening, encoder, writer = self._opening, self._encoder, self._writer
-        while not opening.done():
-            await asyncio.wait({opening}, timeout=self._silence)
-            if not opening.done():
-                yield writer.keep_alive
-        live = _as_stream(opening.result())
-        encoder.reply.replays = live.replays
-        now = asyncio.get_running_loop().time
-        quiet_since = now()
-        async with aclosing(live):
-            async for batch in live:
-                if live.end is not None and not self._ended:
-                    self._ended = True
-                    await self._settle_end(live.end)  # before the caller has its last byte
-                wires = [wire for frame in batch for wire in encoder.frame(frame)]
-                if wires:
-                    yield writer.events(wires)
-                elif now() - quiet_since + _EARLY < self._silence:
-                    continue
-                else:
-                    yield writer.keep_alive
-                quiet_since = now()
+    def _written(self, batch: list[Frame]) -> bytes:
+        """What the caller gets of it; empty where that is nothing."""
+        if len(batch) == 1 and type(batch[0]) is Run:  # as most are
+            data = self._run(batch[0])
+            if data is not None:
+                return data
+        pieces: list[bytes] = []
+        wires: list[WireEvent] = []  # that are not among them yet
+        for frame in batch:
+            run = self._run(frame) if type(frame) is Run else None
+            if run is not None:
+                pieces += (self._events(wires), run)
+                wires = []
+            else:
+                for one in frame.frames() if type(frame) is Run else (frame,):
+                    wires += self._encoder.frame(one)
+        return b"".join([*pieces, self._events(wires)])
+
+    def _run(self, run: Run) -> bytes | None:
+        """In one piece; None where it has to be written event by event."""
+        runs, sse = self._runs, self._sse
+        return runs.run(run, sse) if runs is not None and sse is not None else None
+
+    def _events(self, wires: list[WireEvent]) -> bytes:
+        return self._writer.events(wires) if wires else b""
 
     async def _settle_end(self, end: ResponseDone | Error) -> None:
         if isinstance(end, Error):

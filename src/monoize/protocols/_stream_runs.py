@@ -39,15 +39,15 @@ class RunEncoder(PlainTextEncoder, WritesRuns):
     @override
     def run(self, run: Run, writer: SseWriter) -> bytes | None:
         mould, pieces = run.mould, run.pieces
-        if mould is None or (mould is not self._run_mould and not self._learn_run(mould, writer)):
+        if mould is not self._run_mould and not self._learn_run(mould, writer):
             return None
         self._passed += len(pieces)
-        if len(pieces) == 1:
-            return b"%b%b%b" % (self._run_head, pieces[0], self._run_tail)
-        return b"%b%b%b" % (self._run_head, self._run_glue.join(pieces), self._run_tail)
+        return self._run_head + self._run_glue.join(pieces) + self._run_tail
 
-    def _learn_run(self, mould: Mould, writer: SseWriter) -> bool:
+    def _learn_run(self, mould: Mould | None, writer: SseWriter) -> bool:
         """Whether its events can be replayed the short way; if so, the text around their pieces is known after it."""
+        if mould is None:
+            return False
         if mould is not self._replayed:
             self._learn_replay(mould)
         if not self._fits:

@@ -1,0 +1,114 @@
+"""A provider's bytes -> frames: events one by one, and runs of plain deltas in one piece where the caller gets them so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from monoize.protocol import StreamDecoder
+from monoize.sse import SseParser, StreamParser
+from monoize.sse_runs import ReadsRuns, Run, RunCutter, prefix_of
+from monoize.urp import Frame, WireEvent
+from monoize.urp.mould import Mould
+
+__all__ = ["FrameReader", "RunReader", "frame_reader"]
+
+_END = b"\n\n"
+_TRIES = 8  # in one chunk: where kinds of events take turns, looking for runs is in vain
+
+
+class FrameReader:
+    """Every event on its own."""
+
+    def __init__(self, parser: StreamParser, decoder: StreamDecoder) -> None:
+        self._parser = parser
+        self._decoder = decoder
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        decode = self._decoder.decode
+        return [decode(event) for event in self._parser.feed(chunk)]
+
+    def close(self) -> list[Frame]:
+        return [self._decoder.decode(event) for event in self._parser.close()]
+
+
+class RunReader(FrameReader):
+    """The same, but that a run of plain deltas is one frame (see `sse_runs`).
+
+    The parser never sees a run: it has ended an event before, and what follows begins with another.
+    """
+
+    def __init__(self, parser: SseParser, decoder: StreamDecoder, runs: ReadsRuns) -> None:
+        """`runs`: the decoder too, as one that reads them."""
+        super().__init__(parser, decoder)
+        self._runs = runs
+        self._limit = parser.event_limit
+        self._known: RunCutter | None = None
+        self._cutter: RunCutter | None = None  # the same while its run may go on
+
+    @override
+    def feed(self, chunk: bytes) -> list[Frame]:
+        if len(chunk) > self._limit:
+            return self._rest_in_full(chunk, [])
+        cutter = self._cutter
+        if cutter is not None:
+            piece = cutter.only_piece(chunk)
+            words = cutter.only_words(piece) if piece is not None else None
+            if piece is not None and words is not None:
+                return [self._run(cutter, (piece,), words)]
+        return self._several(chunk)
+
+    def _several(self, chunk: bytes) -> list[Frame]:
+        frames: list[Frame] = []
+        for _ in range(_TRIES):
+            cutter = self._cutter
+            if cutter is not None:
+                pieces = cutter.pieces(chunk)
+                words = cutter.words(pieces) if pieces else None
+                if words is not None:
+                    frames.append(self._run(cutter, pieces, words))
+                    chunk = chunk[cutter.size(pieces) :]
+            end = chunk.find(_END) + len(_END)
+            if end < len(_END):
+                break
+            self._in_full(chunk[:end], frames)
+            chunk = chunk[end:]
+        return self._rest_in_full(chunk, frames) if chunk else frames
+
+    def _run(self, cutter: RunCutter, pieces: Sequence[bytes], words: str) -> Run:
+        said = self._runs.ran(words, cutter.last(pieces))
+        return Run((said,), None, True, cutter.mould, pieces)
+
+    def _rest_in_full(self, chunk: bytes, frames: list[Frame]) -> list[Frame]:
+        self._in_full(chunk, frames)
+        return frames
+
+    def _in_full(self, chunk: bytes, frames: list[Frame]) -> None:
+        decode = self._decoder.decode
+        event: WireEvent | None = None
+        for event in self._parser.feed(chunk):
+            frames.append(decode(event))
+        mould = self._runs.mould if chunk.endswith(_END) else None
+        self._cutter = None if mould is None else self._cutter_of(mould, chunk, event)
+
+    def _cutter_of(self, mould: Mould, chunk: bytes, event: WireEvent | None) -> RunCutter | None:
+        """That of the run which goes on behind this chunk and the last event of it."""
+        known = self._known
+        if known is not None and known.mould is mould:
+            return known
+        if event is None:
+            return None
+        block = chunk[: -len(_END)].rpartition(_END)[2] + _END
+        prefix = prefix_of(block, event)
+        if prefix is None or mould.words(event.data) is None:
+            return None
+        self._known = RunCutter(mould, prefix, event)
+        return self._known
+
+
+def frame_reader(parser: StreamParser, decoder: StreamDecoder, *, replays: bool) -> FrameReader:
+    """`replays`: the caller gets the provider's own events, however they were read."""
+    if replays and isinstance(parser, SseParser) and isinstance(decoder, ReadsRuns):
+        return RunReader(parser, decoder, decoder)
+    return FrameReader(parser, decoder)

@@ -1,0 +1,156 @@
+"""Runs of plain deltas as bytes: events of one mould that came together are read, counted and sent on in one piece.
+
+Nearly all of a stream are events that differ in their words only (see `urp.mould`). Where a caller gets the provider's own
+events, none of them has to become an object of its own: the words between the text that they share say all there is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import msgspec
+
+from monoize.sse import SseWriter
+from monoize.urp import Delta, Frame, ReasoningDelta, TextDelta, WireEvent
+from monoize.urp.mould import Mould
+
+__all__ = ["ReadsRuns", "Run", "RunCutter", "WritesRuns", "prefix_of"]
+
+_END = b"\n\n"
+_STRING = msgspec.json.Decoder(str)
+_STRINGS = msgspec.json.Decoder(list[str])
+
+
+class Run(Frame, frozen=True):
+    """Several events of one mould. As a frame it says all of their words at once."""
+
+    pieces: Sequence[bytes] = ()  # what stands between the text that all of them share
+
+    def frames(self) -> list[Frame]:
+        """One for each event, as they would have been read one by one."""
+        mould, (said,) = self.mould, self.events
+        if mould is None or type(said) is not Delta:
+            raise TypeError("a run without a mould, or without words")
+        kind = type(said.delta)
+        frames: list[Frame] = []
+        for piece in self.pieces:
+            data = f"{mould.first}{piece.decode()}{mould.last}"
+            words = mould.words(data)
+            if words is None or (kind is not TextDelta and kind is not ReasoningDelta):
+                raise TypeError("a run of something else than words")
+            delta = Delta(part_index=mould.part_index, delta=kind(content=words))
+            frames.append(Frame((delta,), WireEvent(data, mould.name), True, mould))
+        return frames
+
+
+class ReadsRuns(ABC):
+    """A decoder that can be told of events instead of being given each."""
+
+    @property
+    @abstractmethod
+    def mould(self) -> Mould | None:
+        """Of the run that goes on."""
+
+    @abstractmethod
+    def ran(self, words: str, last: WireEvent) -> Delta:
+        """These words came in events of that mould, the last of which was this one or one like it."""
+
+
+class WritesRuns(ABC):
+    """An encoder that can replay them."""
+
+    @abstractmethod
+    def run(self, run: Run, writer: SseWriter) -> bytes | None:
+        """What the caller gets; None where that has to be found out event by event."""
+
+
+def prefix_of(block: bytes, event: WireEvent) -> bytes | None:
+    """What stands ahead of the data of an event, if another with the same ahead of it would have the same name."""
+    data = event.data.encode("utf-8", "surrogatepass")
+    if not block.endswith(data + _END):
+        return None
+    prefix = block[: -len(data) - len(_END)]
+    if event.name is None:
+        return prefix if prefix in (b"data: ", b"data:") else None
+    name = event.name.encode("utf-8", "surrogatepass")
+    usual = (b"event: %b\ndata: " % name, b"event:%b\ndata:" % name)
+    return prefix if prefix in usual else None
+
+
+class RunCutter:
+    """Finds the events of one mould at the beginning of some bytes that begin with an event."""
+
+    def __init__(self, mould: Mould, prefix: bytes, sample: WireEvent) -> None:
+        """`sample`: an event of the mould."""
+        self.mould = mould
+        self._prefix = prefix
+        self._first, self._last = mould.first.encode(), mould.last.encode()
+        self._head, self._tail = prefix + self._first, self._last + _END
+        self._start, self._stop = len(self._head), -len(self._tail)
+        self._between = _END + prefix
+        self._glue = self._tail + self._head
+        self._sample = sample
+        # Words alone make an event of a mould that has no place for padding.
+        self._is_bare = mould.words(f"{mould.first}x{mould.last}") == "x"
+
+    def only_piece(self, data: bytes) -> bytes | None:
+        """What stands in the mould's place, if this is one event, as most reads are."""
+        if data.startswith(self._head) and data.endswith(self._tail):
+            piece = data[self._start : self._stop]
+            return None if b"\n" in piece else piece
+        return None
+
+    def only_words(self, piece: bytes) -> str | None:
+        """The words of one event; None where it says none, or is not what it looks like."""
+        if not self._is_bare:
+            return self.words([piece])
+        try:
+            return _STRING.decode(b'"%b"' % piece) or None
+        except (msgspec.DecodeError, UnicodeError):
+            return None
+
+    def pieces(self, data: bytes) -> list[bytes]:
+        """The same of all events at the beginning; none if the first is of another mould."""
+        if not data.startswith(self._head):
+            return []
+        blocks = data.split(self._between)
+        blocks[0] = blocks[0][len(self._prefix) :]
+        blocks[-1] = blocks[-1].removesuffix(_END) if data.endswith(_END) else b""
+        first, last = self._first, self._last
+        while blocks and not (blocks[-1].endswith(last) and blocks[-1].startswith(first)):
+            blocks.pop()  # what follows the run, or half an event
+        start, stop = len(first), -len(last)
+        pieces = [block[start:stop] for block in blocks]
+        # Cut by guess, and right if nothing else stands between them.
+        events = b"%b%b%b" % (self._head, self._glue.join(pieces), self._tail)
+        return pieces if data.startswith(events) else []
+
+    def size(self, pieces: Sequence[bytes]) -> int:
+        """Of these events."""
+        return len(self._glue) * len(pieces) + sum(map(len, pieces))
+
+    def words(self, pieces: Sequence[bytes]) -> str | None:
+        """The same of all of them together; None where one says none, or is not what it looks like."""
+        try:
+            # A line feed is no letter of a JSON string: each of them ends where its piece does, or all are refused.
+            found = (
+                _STRINGS.decode(b'["%b"]' % b'"\n,"'.join(pieces))
+                if self._is_bare
+                else self._padded(pieces)
+            )
+        except (msgspec.DecodeError, UnicodeError):
+            return None
+        return "".join(found) if len(found) == len(pieces) and "" not in found else None
+
+    def last(self, pieces: Sequence[bytes]) -> WireEvent:
+        """The last event, or one that differs from it in nothing but words."""
+        if self._is_bare:
+            return self._sample
+        piece = pieces[-1].decode()
+        return WireEvent(f"{self.mould.first}{piece}{self.mould.last}", self.mould.name)
+
+    def _padded(self, pieces: Sequence[bytes]) -> list[str]:
+        mould = self.mould
+        first, last = mould.first, mould.last
+        return [mould.words(f"{first}{piece.decode()}{last}") or "" for piece in pieces]
