@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from monoize import clock
-from monoize.clock import RandomIds
+from monoize.clock import RandomIds, SystemClock
+
+
+def test_the_systems_clock_is_the_systems():
+    before = time.time(), time.monotonic()
+    now, monotonic = SystemClock().now(), SystemClock().monotonic()
+    assert before[0] <= now <= time.time()
+    assert before[1] <= monotonic <= time.monotonic()
 
 
 @pytest.mark.spec("T26")
@@ -22,9 +30,11 @@ def test_an_id_is_its_prefix_and_24_letters_or_digits():
 
 def test_ordered_ids_sort_by_their_moment_and_are_as_long_as_others():
     ids = RandomIds()
-    moments = [0.0, 1.7e9, 1.7e9 + 0.001, 1.7e9 + 62, 1.8e9, 3.5e9]
+    every_millisecond = (1.7e9 + n / 1000 for n in range(200))
+    moments = [0.0, *every_millisecond, 1.7e9 + 62, 1.8e9, 3.5e9]
     given = [ids.ordered("req_", now) for now in moments]
     assert given == sorted(given)
+    assert len({one[: len("req_") + 7] for one in given}) == len(moments)  # each has its own
     assert all(re.fullmatch("req_[0-9A-Za-z]{24}", one) for one in given)
     assert len({ids.ordered("", 1.7e9) for _ in range(1000)}) == 1000
 

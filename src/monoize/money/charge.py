@@ -56,16 +56,8 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True):
 
     def detail(self) -> dict[str, Any]:
         """How the amount came about, as JSON: numbers that must stay exact are strings."""
-        rates = self.rates
-        items: list[dict[str, Any]] = [
-            {
-                "class": name,
-                "tokens": tokens,
-                "rate": rates.shown[name],
-                "nano": rates.cost(name, tokens),
-            }
-            for name, tokens in self.tokens.items()
-        ]
+        line = self.rates.line
+        items = [line(name, tokens) for name, tokens in self.tokens.items()]
         items += [
             {
                 "class": unit.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -16,8 +16,10 @@ __all__ = [
     "OUTPUT_CLASSES",
     "InputClass",
     "OutputClass",
+    "PlainCounts",
     "TokenClass",
     "credible",
+    "plain",
     "split",
 ]
 
@@ -30,6 +32,9 @@ TokenClass = InputClass | OutputClass
 INPUT_CLASSES: tuple[InputClass, ...] = get_args(InputClass)
 OUTPUT_CLASSES: tuple[OutputClass, ...] = get_args(OutputClass)
 CLASSES: tuple[TokenClass, ...] = (*INPUT_CLASSES, *OUTPUT_CLASSES)
+
+# Tokens of input, cached_read, output and reasoning.
+PlainCounts: TypeAlias = tuple[int, int, int, int]
 
 # Nobody reads or writes a million million tokens in one call; more is a broken counter (T39).
 MOST_TOKENS = 10**12
@@ -48,6 +53,29 @@ _COUNTS = (
     "total",
 )
 _counts = attrgetter(*_COUNTS)
+
+
+def plain(usage: Usage) -> PlainCounts | None:
+    """What `split` gives for input, cached_read, output and reasoning, of a credible usage that has no others.
+
+    Nearly every chat has such a one, and every request asks. None: there is more to it, or something is wrong with it,
+    and `credible` and `split` know what to make of that.
+    """
+    read, written = usage.input_tokens, usage.output_tokens
+    cached, thought = usage.cached_read or 0, usage.reasoning or 0
+    if (
+        usage.total
+        or usage.cache_write
+        or usage.cache_write_1h
+        or usage.audio_input
+        or usage.audio_output
+        or usage.image_input
+        or usage.image_output
+        or not 0 <= cached <= read <= MOST_TOKENS
+        or not 0 <= thought <= written <= MOST_TOKENS
+    ):
+        return None
+    return read - cached, cached, written - thought, thought
 
 
 def credible(usage: Usage) -> Usage:

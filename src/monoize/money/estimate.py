@@ -32,7 +32,7 @@ _PER_PROVIDER_TOOL = 16_000  # a search reads pages: 10,000 to 40,000 tokens
 _BYTES_PER_TOKEN = 4  # of a fair estimate, rounded up
 _FAIR_IMAGE = 800
 
-_SECOND_LIMITS = ("max_tokens", "max_completion_tokens")
+_LIMIT, _NEWER_LIMIT = "max_tokens", "max_completion_tokens"
 
 
 class Produced(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,17 +54,17 @@ def input_bound(request: UrpRequest) -> int:
 
 def output_bound(request: UrpRequest, output_cap: int) -> int:
     """Tokens of the longest answers that are allowed for."""
-    asked = request.max_output_tokens
-    if request.extra_body:
-        asked = _longest(asked, request.extra_body)
+    asked, beside = request.max_output_tokens, request.extra_body
+    if beside and not (beside.get(_LIMIT) is None is beside.get(_NEWER_LIMIT)):
+        asked = _longest(asked, beside)
     # Engines take a number below 0 for "as long as you like".
-    longest = output_cap if asked is None or asked < 0 else asked
-    return min(longest, output_cap, MOST_TOKENS) * max(1, request.n or 1)
+    longest = output_cap if asked is None or asked < 0 else min(asked, output_cap)
+    return min(longest, MOST_TOKENS) * max(1, request.n or 1)
 
 
 def _longest(asked: int | None, beside: Mapping[str, Any]) -> int | None:
     """A chat request may carry one limit in each spelling, and a provider may obey the other one."""
-    for name in _SECOND_LIMITS:
+    for name in (_LIMIT, _NEWER_LIMIT):
         other = beside.get(name)
         if isinstance(other, int):
             is_open = other < 0 or (asked is not None and asked < 0)
@@ -80,14 +80,12 @@ def reserved(
     Rounded up, so that nothing is reserved for free; at most MOST_NANO.
     """
     load = weigh(request)
-    other, images = _other_tokens(load), load.images * _PER_IMAGE
-    price = whole(rates.at(other + images + load.audio))
-    total = (
-        other * price.read
-        + images * price.seen
-        + load.audio * price.heard
-        + output_bound(request, output_cap) * price.written
-    )
+    tokens = _other_tokens(load)
+    images, audio = load.images * _PER_IMAGE, load.audio
+    price = whole(rates.at(tokens + images + audio) if rates.tiers else rates)
+    total = tokens * price.read + output_bound(request, output_cap) * price.written
+    if images or audio:
+        total += images * price.seen + audio * price.heard
     times, over = ratio(multiplier)
     return min(_ceil(total * times, price.unit * over), MOST_NANO)
 
@@ -118,7 +116,7 @@ def _bound(load: Load) -> int:
 
 def _other_tokens(load: Load) -> int:
     weight = load.prose * _PER_PROSE + load.dense * _PER_DENSE + load.wide * _PER_WIDE
-    tokens = _ceil(weight, _UNIT) + load.files + _PER_REQUEST + load.messages * _PER_MESSAGE
+    tokens = -(-weight // _UNIT) + load.files + _PER_REQUEST + load.messages * _PER_MESSAGE
     if load.tools:
         tokens += _WITH_TOOLS + load.tools * _PER_TOOL + load.provider_tools * _PER_PROVIDER_TOOL
     return tokens

@@ -7,7 +7,7 @@ from typing import assert_never
 import msgspec
 
 from monoize.money.charge import NO_UNITS
-from monoize.money.classes import credible
+from monoize.money.classes import PlainCounts, credible, plain
 from monoize.money.estimate import Produced, produced
 from monoize.money.units import Units
 from monoize.money.weigh import letters
@@ -48,23 +48,30 @@ class Metered(msgspec.Struct, frozen=True, kw_only=True):
     estimated: bool
     service_tier: str | None = None  # that the provider says it has served
     units: Units = NO_UNITS  # beside tokens
+    plain: PlainCounts | None = None  # of the usage, where somebody has looked already
 
 
-class Meter:
-    """Sees the events of one stream; may be asked at any time, also when the caller has hung up."""
+class Meter(msgspec.Struct, eq=False):
+    """Sees the events of one stream; may be asked at any time, also when the caller has hung up.
 
-    def __init__(self) -> None:
-        self._known: Usage | None = None  # before the first word
-        self._counted: Usage | None = None  # at the end
-        self._service_tier: str | None = None
-        self._text = 0
-        self._reasoning = 0
-        self._images = 0
-        self._audio = 0  # letters of base64
+    `Meter(usage, service_tier)`: of a whole reply that its provider has counted, so that nothing in it need be weighed.
+    """
+
+    _counted: Usage | None = None  # at the end
+    _service_tier: str | None = None
+    _known: Usage | None = None  # before the first word
+    _text: int = 0
+    _reasoning: int = 0
+    _images: int = 0
+    _audio: int = 0  # letters of base64
 
     def add(self, event: UrpStreamEvent) -> None:
         if type(event) is Delta and type(event.delta) is TextDelta:  # nearly all of them are
             self._text += letters(event.delta.content)
+            return
+        if type(event) is ResponseDone:  # the only one of a whole reply that was counted
+            self._counted = event.usage
+            self._service_tier = event.service_tier
             return
         match event:
             case Delta():
@@ -73,26 +80,28 @@ class Meter:
                 self._add_part(event.part)
             case ResponseStart():
                 self._known = event.usage
-            case ResponseDone():
-                self._counted = event.usage
-                self._service_tier = event.service_tier
             case _:
                 pass
 
     def read(self, request: UrpRequest) -> Metered:
         """The provider's count holds; none at all, or zeros beside an answer, is replaced by an estimate."""
-        out = Produced(
+        counted, tier = self._counted, self._service_tier
+        if counted is not None:
+            counts = plain(counted)
+            if counts is None:
+                counted = credible(counted)
+            if counted.input_tokens or counted.output_tokens or not self._produced():
+                return Metered(usage=counted, estimated=False, service_tier=tier, plain=counts)
+        estimate = produced(request, self._produced(), self._known)
+        return Metered(usage=credible(estimate), estimated=True, service_tier=tier)
+
+    def _produced(self) -> Produced:
+        return Produced(
             text=self._text,
             reasoning=self._reasoning,
             audio=-(-self._audio // _AUDIO_LETTERS_PER_TOKEN),
             image=self._images * _IMAGE_TOKENS,
         )
-        counted, tier = self._counted, self._service_tier
-        counted = None if counted is None else credible(counted)
-        if counted is not None and (counted.input_tokens or counted.output_tokens or not out):
-            return Metered(usage=counted, estimated=False, service_tier=tier)
-        estimate = produced(request, out, self._known)
-        return Metered(usage=credible(estimate), estimated=True, service_tier=tier)
 
     def _add_part(self, part: Part) -> None:
         match part:

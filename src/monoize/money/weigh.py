@@ -63,27 +63,34 @@ class Load(msgspec.Struct):
 
     def add(self, text: str | bytes) -> None:
         data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-        self._add(data, _indents(data.count(b"  ")), 0)
+        self._add(_letters(data, _indents(data.count(b"  ")), 0))
 
     def add_all(self, texts: list[str]) -> None:
         """Each of them, in one pass: a conversation has many short ones."""
-        data = "\n".join(texts).encode("utf-8", "surrogatepass")
-        has_runs = _TWO_BLANKS.search(data) is not None
-        indents = sum([_indents(text.count("  ")) for text in texts]) if has_runs else 0
-        self._add(data, indents, len(texts) - 1)
+        self._add(_letters_of_all(texts))
 
-    def _add(self, data: bytes, indents: int, seams: int) -> None:
-        """`seams`: line ends that are nobody's, between texts."""
-        size = len(data)
-        rest = data.translate(None, _PROSE)
-        dense = len(rest)
-        if not rest.isascii():
-            wide = len(rest.translate(None, _ASCII))
-            self.wide += wide
-            self.dense -= wide
-        self.prose += size - dense - indents
-        self.dense += dense - seams
-        self.text += size - seams
+    def _add(self, letters: tuple[int, int, int, int]) -> None:
+        prose, dense, wide, size = letters
+        self.prose += prose
+        self.dense += dense
+        self.wide += wide
+        self.text += size
+
+
+def _letters_of_all(texts: list[str]) -> tuple[int, int, int, int]:
+    data = "\n".join(texts).encode("utf-8", "surrogatepass")
+    has_runs = _TWO_BLANKS.search(data) is not None
+    indents = sum([_indents(text.count("  ")) for text in texts]) if has_runs else 0
+    return _letters(data, indents, len(texts) - 1)
+
+
+def _letters(data: bytes, indents: int, seams: int) -> tuple[int, int, int, int]:
+    """Prose, dense, wide and all of it. `seams`: line ends that are nobody's, between texts."""
+    size = len(data) - seams
+    rest = data.translate(None, _PROSE)
+    others = len(rest) - seams
+    wide = 0 if rest.isascii() else len(rest.translate(None, _ASCII))
+    return size - others - indents, others - wide, wide, size
 
 
 def _indents(pairs: int) -> int:
@@ -97,14 +104,11 @@ def letters(text: str) -> int:
 
 
 def weigh(request: UrpRequest) -> Load:
+    words = _words(request)
+    if words:  # as of most: nothing else is to be weighed
+        return Load(*_letters_of_all(words), len(request.messages))
     load = Load(messages=len(request.messages))
-    short: list[str] = []
-    for message in request.messages:
-        for part in message.parts:
-            if type(part) is Text and len(part.content) <= _SHORT:
-                short.append(part.content)
-            else:
-                _add_part(load, part)
+    short = _add_others(load, request)
     if short:
         load.add_all(short)
     if request.tools or request.response_format is not None:
@@ -114,6 +118,31 @@ def weigh(request: UrpRequest) -> Load:
             load.tools += 1
             load.provider_tools += tool.kind == "provider"
     return load
+
+
+def _words(request: UrpRequest) -> list[str] | None:
+    """All there is to weigh in a request, where that is short texts; None: there is more, or nobody has looked."""
+    source = request.source
+    if source is None or not source.words or request.tools or request.response_format is not None:
+        return None
+    texts: list[str] = [
+        part.content  # type: ignore[union-attr]  # as its source says
+        for message in request.messages
+        for part in message.parts
+    ]
+    return texts if max(map(len, texts), default=0) <= _SHORT else None
+
+
+def _add_others(load: Load, request: UrpRequest) -> list[str]:
+    """All but the short texts, which are left over to be weighed together."""
+    short: list[str] = []
+    for message in request.messages:
+        for part in message.parts:
+            if type(part) is Text and len(part.content) <= _SHORT:
+                short.append(part.content)
+            else:
+                _add_part(load, part)
+    return short
 
 
 def _definitions(request: UrpRequest) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -33,11 +34,14 @@ class WholeRates(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     heard: int
     written: int
 
+    def line(self, name: TokenClass, tokens: int) -> dict[str, Any]:
+        """Of a detail: what the tokens of a class cost, as JSON."""
+        cost = str(tokens * self.parts[name]) if self.unit == 1 else self.cost(name, tokens)
+        return {"class": name, "tokens": tokens, "rate": self.shown[name], "nano": cost}
+
     def cost(self, name: TokenClass, tokens: int) -> str:
         """Nano-USD as a decimal that has as many places as its rate."""
         parts = tokens * self.parts[name]
-        if self.unit == 1:
-            return str(parts)
         places = self.places[name]
         if not places:
             return str(parts // self.unit)

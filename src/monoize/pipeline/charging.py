@@ -25,9 +25,8 @@ from monoize.pipeline.log_rows import (
 from monoize.pipeline.tariff import Bill, Tariff
 from monoize.store.capture_writer import CaptureWriter
 from monoize.store.journal import Closing, Journal, Opening
-from monoize.telemetry.requests import Finished, RequestCounts
+from monoize.telemetry.requests import RequestCounts
 from monoize.telemetry.tracing import SILENT, CallReport, Tracer
-from monoize.urp import Usage
 
 __all__ = ["Captures", "Desk", "LedgerAdmission"]
 
@@ -35,7 +34,6 @@ log = logging.getLogger("monoize.ledger")
 
 _EDGE = 4096
 _STATUSES = {"success": 200, "cancelled": 499, "error": 500}
-_NOTHING_USED = Usage()
 
 
 class Captures(msgspec.Struct, frozen=True):
@@ -68,18 +66,19 @@ class LedgerAdmission(Admission):
 
     @override
     async def admit(self, call: Errand, trace: Trace) -> Ticket:
-        amount = self.desk.tariff.reserved(call)
+        desk = self.desk
+        amount = desk.tariff.reserved(call)
         policy = call.incoming.caller.policy
         if policy.requests_per_minute is None and policy.tokens_per_minute is None:
-            grant = Grant(key_id=call.incoming.caller.key or ANONYMOUS)  # nothing to count
-        else:
-            grant = await self._granted(call)
+            await desk.journal.open(self._opening(call, amount))
+            return _LedgerTicket(desk, call, trace)
+        grant = await self._granted(call)
         try:
-            await self.desk.journal.open(self._opening(call, amount))
+            await desk.journal.open(self._opening(call, amount))
         except BaseException:  # refused, away, or the caller left: it is as if it had not asked
-            await self.desk.limiter.release(grant, self.desk.clock.now())
+            await desk.limiter.release(grant, desk.clock.now())
             raise
-        return _LedgerTicket(self, call, trace, grant)
+        return _LedgerTicket(desk, call, trace, grant)
 
     @override
     def refused(self, incoming: Incoming, error: MonoizeError) -> None:
@@ -130,18 +129,18 @@ class LedgerAdmission(Admission):
 
 
 class _LedgerTicket(Ticket):
-    def __init__(
-        self, admission: LedgerAdmission, call: Errand, trace: Trace, grant: Grant
-    ) -> None:
-        desk = admission.desk
-        self.headers = limits.headers(grant)
+    _is_open = True
+    _ended_well = False
+
+    def __init__(self, desk: Desk, call: Errand, trace: Trace, grant: Grant | None = None) -> None:
         self._desk = desk
         self._call = call
         self._trace = trace
-        self._grant = grant
-        self._is_open = True
-        self._ended_well = False
-        self.captures = desk.captures is not None and self._capture != "off"
+        self._grant = grant  # None: its key has no limits
+        if grant is not None:
+            self.headers = limits.headers(grant)
+        if desk.captures is not None:
+            self.captures = self._capture != "off"
 
     @property
     def _capture(self) -> str:
@@ -168,10 +167,8 @@ class _LedgerTicket(Ticket):
         self._ended_well = ending.status == "success"
         metered: Metered | None = None
         try:
-            ended = self._desk.clock.monotonic()
             metered = self._metered(ending)
-            closing = self._closing(ending, metered, ended)
-            self._tell(ending, metered, closing.charge, ended)
+            closing = self._closing(ending, metered)
         except Exception:  # a defect of ours costs the caller nothing, and nothing stays reserved
             log.exception("the request could not be added up")
             closing = self._free_closing()
@@ -180,54 +177,48 @@ class _LedgerTicket(Ticket):
         except Exception:  # its reservation is settled at its estimate when this process has ended
             log.exception("the request could not be settled")
         finally:
-            if self._grant.is_limited:
-                await self._end_grant(metered)
+            if self._grant is not None:
+                await self._end_grant(self._grant, metered)
 
-    @property
-    def _request_id(self) -> str:
-        return self._call.incoming.request_id
-
-    def _closing(self, ending: Ending, metered: Metered | None, ended: float) -> Closing:
-        bill = self._desk.tariff.billed(self._call, self._trace, metered)
-        return Closing(
-            request_id=self._request_id,
+    def _closing(self, ending: Ending, metered: Metered | None) -> Closing:
+        desk, trace, incoming = self._desk, self._trace, self._call.incoming
+        seconds, first = desk.clock.monotonic() - incoming.started, trace.first_byte
+        if first is not None:
+            first -= incoming.started
+        bill = desk.tariff.billed(self._call, trace, metered)
+        closing = Closing(
+            request_id=incoming.request_id,
             charge=bill.amount,
             estimated=bill.estimated,
             unpriced=bill.unpriced,
             detail=bill.detail,
-            log=self._columns(ending, metered, bill, ended),
+            log=_columns(ending, metered, bill, trace, seconds, first),
         )
+        self._tell(ending, metered, bill.amount, seconds, first)
+        return closing
 
     def _free_closing(self) -> Closing:
         columns = {"status": "error", **error_columns(MonoizeError("internal error"))}
-        return Closing(request_id=self._request_id, charge=0, log=columns)
+        return Closing(request_id=self._call.incoming.request_id, charge=0, log=columns)
 
-    def _tell(self, ending: Ending, metered: Metered | None, charge: int, ended: float) -> None:
+    def _tell(
+        self,
+        ending: Ending,
+        metered: Metered | None,
+        charge: int,
+        seconds: float,
+        first: float | None,
+    ) -> None:
+        desk, call = self._desk, self._call
         try:
-            self._desk.counts.add(self._finished(ending, metered, charge, ended))
-            if self._desk.tracer.active:
-                self._desk.tracer.record(self._report(ending, metered, charge))
+            provider = self._trace.provider or ""
+            labels = (call.incoming.spoken, provider, call.model, ending.status)
+            usage = None if metered is None else metered.usage
+            desk.counts.add(labels, usage, charge, seconds, first)
+            if desk.tracer.active:
+                desk.tracer.record(self._report(ending, metered, charge))
         except Exception:  # whoever watches must not cost anybody money
             log.exception("the request could not be reported")
-
-    def _finished(
-        self, ending: Ending, metered: Metered | None, charge: int, ended: float
-    ) -> Finished:
-        trace, incoming = self._trace, self._call.incoming
-        usage = metered.usage if metered is not None else _NOTHING_USED
-        first = trace.first_byte
-        return Finished(
-            protocol=incoming.spoken,
-            provider=trace.provider or "",
-            model=self._call.model,
-            status=ending.status,
-            input_tokens=usage.input_tokens,
-            cached_tokens=usage.cached_read or 0,
-            output_tokens=usage.output_tokens,
-            charge=charge,
-            seconds=ended - incoming.started,
-            first_byte_seconds=None if first is None else first - incoming.started,
-        )
 
     def _report(self, ending: Ending, metered: Metered | None, charge: int) -> CallReport:
         incoming, trace, clock = self._call.incoming, self._trace, self._desk.clock
@@ -254,44 +245,51 @@ class _LedgerTicket(Ticket):
 
     def _metered(self, ending: Ending) -> Metered | None:
         """What is charged for: a good reply, and what a caller that left had caused; failures cost nothing."""
-        if ending.status == "error" or (ending.status == "cancelled" and not self._trace.attempts):
+        status = ending.status
+        if status != "success" and (status == "error" or not self._trace.attempts):
             return None
         return ending.metered or self._call.metered(ending.meter)
 
-    async def _end_grant(self, metered: Metered | None) -> None:
+    async def _end_grant(self, grant: Grant, metered: Metered | None) -> None:
         desk = self._desk
         if metered is None and not self._trace.attempts:
-            await desk.limiter.release(self._grant, desk.clock.now())
+            await desk.limiter.release(grant, desk.clock.now())
             return
-        usage = metered.usage if metered is not None else _NOTHING_USED
-        tokens = usage.input_tokens + usage.output_tokens
-        await desk.limiter.settle(self._grant, tokens, desk.clock.now())
+        tokens = 0
+        if metered is not None:
+            tokens = metered.usage.input_tokens + metered.usage.output_tokens
+        await desk.limiter.settle(grant, tokens, desk.clock.now())
 
-    def _columns(
-        self, ending: Ending, metered: Metered | None, bill: Bill, ended: float
-    ) -> dict[str, Any]:
-        trace, started = self._trace, self._call.incoming.started
-        first, total = trace.first_byte, _milliseconds(ended - started)
-        columns = {
-            "status": ending.status,
-            "provider": trace.provider,
-            "channel": trace.channel,
-            "upstream_model": trace.upstream_model,
-            "attempts": trace.tried or None,
-            **usage_columns(metered),
-            "multiplier": str(bill.multiplier),
-            "charge": bill.amount,
-            "estimated": bill.estimated,
-            "unpriced": bill.unpriced,
-            "http_status": _STATUSES[ending.status],
-            "first_byte_ms": None if first is None else _milliseconds(first - started),
-            "duration_ms": total,
-            "overhead_ms": max(0, total - round(trace.upstream_seconds * 1000)),
-            "losses": _losses(trace),
-        }
-        if ending.error is not None:
-            columns |= error_columns(ending.error)
-        return columns
+
+def _columns(
+    ending: Ending,
+    metered: Metered | None,
+    bill: Bill,
+    trace: Trace,
+    seconds: float,
+    first: float | None,
+) -> dict[str, Any]:
+    total = _milliseconds(seconds)
+    columns = {
+        "status": ending.status,
+        "provider": trace.provider,
+        "channel": trace.channel,
+        "upstream_model": trace.upstream_model,
+        "attempts": trace.tried or None,
+        **usage_columns(metered),
+        "multiplier": bill.multiplier,
+        "charge": bill.amount,
+        "estimated": bill.estimated,
+        "unpriced": bill.unpriced,
+        "http_status": _STATUSES[ending.status],
+        "first_byte_ms": None if first is None else _milliseconds(first),
+        "duration_ms": total,
+        "overhead_ms": max(0, total - round(trace.upstream_seconds * 1000)),
+        "losses": _losses(trace),
+    }
+    if ending.error is not None:
+        columns |= error_columns(ending.error)
+    return columns
 
 
 def _milliseconds(seconds: float) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any
 
 from monoize.errors import MonoizeError
+from monoize.money.charge import NO_UNITS
 from monoize.money.meter import Metered
 from monoize.pipeline.call import Incoming
-from monoize.urp import Usage, Value
+from monoize.urp import Usage
 
 __all__ = ["ANONYMOUS", "caller_columns", "error_columns", "usage_columns"]
 
@@ -44,10 +44,10 @@ def usage_columns(metered: Metered | None) -> dict[str, Any]:
     if metered is None:
         return {}
     usage = metered.usage
-    every = zip(_COUNTS, _counts(usage), strict=True)
-    counts: dict[str, Any] = {name: count for name, count in every if count is not None}
-    for unit, many in metered.units.counts().items():
-        counts[unit] = f"{many:f}"
+    counts = _counts(usage)
+    if metered.units is not NO_UNITS:
+        for unit, many in metered.units.counts().items():
+            counts[unit] = f"{many:f}"
     return {
         "input_tokens": usage.input_tokens,
         "cached_tokens": usage.cached_read,
@@ -58,6 +58,28 @@ def usage_columns(metered: Metered | None) -> dict[str, Any]:
     }
 
 
-# Every count that a usage may have: all its own fields.
-_COUNTS = tuple(name for name in Usage.__struct_fields__ if name not in Value.__struct_fields__)
-_counts = attrgetter(*_COUNTS)
+def _counts(usage: Usage) -> dict[str, Any]:
+    """Every count that there is, by its name: written out, as a loop over the fields takes twice as long."""
+    counts: dict[str, Any] = {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+    }
+    if usage.cached_read is not None:
+        counts["cached_read"] = usage.cached_read
+    if usage.cache_write is not None:
+        counts["cache_write"] = usage.cache_write
+    if usage.cache_write_1h is not None:
+        counts["cache_write_1h"] = usage.cache_write_1h
+    if usage.reasoning is not None:
+        counts["reasoning"] = usage.reasoning
+    if usage.audio_input is not None:
+        counts["audio_input"] = usage.audio_input
+    if usage.audio_output is not None:
+        counts["audio_output"] = usage.audio_output
+    if usage.image_input is not None:
+        counts["image_input"] = usage.image_input
+    if usage.image_output is not None:
+        counts["image_output"] = usage.image_output
+    if usage.total is not None:
+        counts["total"] = usage.total
+    return counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -14,6 +14,7 @@ from monoize.errors import MonoizeError, ProviderError, UpstreamUnreadable
 from monoize.money.meter import Meter
 from monoize.routing.breaker import Outcome, Permit
 from monoize.routing.verdict import failure, judged
+from monoize.sse_runs import Run
 from monoize.transform import ResponseChain
 from monoize.urp import (
     Error,
@@ -61,13 +62,13 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def meter(self) -> Meter:
         """What the provider counted; what it wrote, before any rule, is weighed only where it did not."""
-        meter, response = Meter(), self.first or self.response
+        response = self.first or self.response
         usage = response.usage
         if usage is not None and (usage.input_tokens > 0 or usage.output_tokens > 0):
-            meter.add(ResponseDone(usage=usage, service_tier=response.service_tier))
-        else:
-            for event in unfold(response):
-                meter.add(event)
+            return Meter(usage, response.service_tier)
+        meter = Meter()
+        for event in unfold(response):
+            meter.add(event)
         return meter
 
     def frames(self) -> list[Frame]:
@@ -118,9 +119,12 @@ class Live(Lasting):
         return self
 
     async def __anext__(self) -> list[Frame]:
-        held, self._held = self._held, []
+        batch = self._held
         try:
-            batch = held or await anext(self._batches)
+            if batch:
+                self._held = []
+            else:
+                batch = await anext(self._batches)
         except StopAsyncIteration:
             self._settle()
             raise
@@ -146,12 +150,16 @@ class Live(Lasting):
         finally:
             self._settle()
 
-    def _noted(self, batch: list[Frame]) -> list[ResponseDone | Error]:
+    def _noted(self, batch: list[Frame]) -> Sequence[ResponseDone | Error]:
         """Counts what came, and gives the events that end a stream: there are next to none."""
-        add = self.meter.add
+        add, is_plain = self.meter.add, True
         for frame in batch:
+            if frame.mould is None:
+                is_plain = False
             for event in frame.events:
                 add(event)
+        if is_plain:
+            return ()
         ends = _ends(batch)
         for event in ends:
             if isinstance(event, ResponseDone):
@@ -227,7 +235,7 @@ def _has_begun(batch: list[Frame], shows: Callable[[Frame], bool]) -> bool:
                 raise stream_failure(event)
             if isinstance(event, ResponseDone) and not event.choices:
                 raise UpstreamUnreadable("the provider's stream holds no answer")
-        is_seen = shows(frame)
+        is_seen = type(frame) is Run or shows(frame)  # a run is words
         if is_seen and not all(isinstance(event, ProviderEvent) for event in frame.events):
             return True
     return False

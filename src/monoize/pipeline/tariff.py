@@ -11,8 +11,10 @@ import msgspec
 from monoize.clock import Clock
 from monoize.errors import Forbidden
 from monoize.money.book import PRICED_SECONDS, PriceBook, Priced
-from monoize.money.charge import MOST_NANO, charge
+from monoize.money.charge import MOST_NANO, NO_UNITS, charge
+from monoize.money.classes import plain
 from monoize.money.meter import Metered
+from monoize.money.quote import Quote, quoted
 from monoize.pipeline.call import Errand, HedgedLeg, Trace
 from monoize.routing.catalog import Catalog, Terms
 from monoize.routing.policy import policy_of
@@ -21,16 +23,16 @@ from monoize.settings import ProviderSettings
 
 __all__ = ["Bill", "Tariff"]
 
-# Who asked for which name at which provider and channel, its name there, and the tier of service.
-_Question: TypeAlias = tuple[str, str, str, str | None, str, str | None]
+# Which provider and model, the name that was asked for, channel and name there, and the tier of service.
+_Question: TypeAlias = tuple[Terms, str, str | None, str | None, str | None]
 _KNOWN = 4096  # answers at a time
-_LONGEST_QUESTION = 1024  # letters: callers may choose the names
+_LONGEST_QUESTION = 512  # letters: callers may choose the names
 
 
 class Bill(msgspec.Struct, frozen=True, kw_only=True):
     amount: int = 0  # nano-USD
     detail: Mapping[str, Any] | None = None
-    multiplier: Decimal = Decimal(1)
+    multiplier: str = "1"  # an exact decimal
     estimated: bool = False
     unpriced: bool = False
 
@@ -43,25 +45,34 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
     book: PriceBook
     output_cap: int  # tokens that are reserved for an answer at most
     # What was found at some minute: prices change between minutes, and the book never does.
-    known: dict[_Question, tuple[float, Priced | None]] = {}
+    known: dict[_Question, tuple[float, Quote | None]] = {}
 
     def reserved(self, call: Errand) -> int:
         """The most that any provider that may be asked would cost; unpriced ones only for keys without a budget (D16)."""
+        offers = self.catalog.listing(call.model).terms
+        if len(offers) == 1 and call.ceiling is None and call.asks is None:  # as of most models
+            terms = offers[0]
+            quote = self._quote(call, terms)
+            if quote is not None and terms.provider.policy is None:
+                return min(call.reserved(quote.rates, quote.multiplier, self.output_cap), MOST_NANO)
+        return self._most(call, offers)
+
+    def _most(self, call: Errand, offers: tuple[Terms, ...]) -> int:
         asks, ceiling, most = call.asks, call.ceiling, 0
         held: dict[tuple[int, Decimal], int] = {}  # many providers have one price
-        for terms in self.catalog.listing(call.model).terms:
+        for terms in offers:
             provider, multiplier = terms.provider, terms.multiplier
             if asks is not None and objection(asks, provider.id, terms.capabilities) is not None:
                 continue  # it will not be asked, so its price is no matter
             if ceiling is not None and multiplier > ceiling:
                 continue
-            priced = self._price(call, terms)
-            if priced is None:
+            quote = self._quote(call, terms)
+            if quote is None:
                 _refuse_unpriced(call, provider)
                 continue
-            price = id(priced.rates), multiplier
+            price = id(quote.rates), multiplier
             if price not in held:
-                held[price] = call.reserved(priced.rates, multiplier, self.output_cap)
+                held[price] = call.reserved(quote.rates, multiplier, self.output_cap)
             most = max(most, held[price] * _legs(call, provider))
         return min(most, MOST_NANO)
 
@@ -71,33 +82,20 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
         terms = offers.get(trace.provider or "")
         if metered is None or terms is None:
             return Bill(unpriced=metered is not None, estimated=_is_estimate(metered))
-        priced = self._price(call, terms, trace.channel, trace.upstream_model, metered.service_tier)
-        legs = [self._leg(call, leg, offers) for leg in trace.legs] if trace.legs else []
-        beside = sum(leg["charge"] for leg in legs) if legs else 0
-        estimated = metered.estimated or bool(legs)
-        if priced is None:
-            return Bill(
-                amount=min(beside, MOST_NANO),
-                detail={"legs": legs} if legs else None,
-                multiplier=terms.multiplier,
-                estimated=estimated,
-                unpriced=True,
-            )
-        bill = charge(metered.usage, priced.rates, terms.multiplier, metered.units)
-        if metered.units and not (priced.rates.input or priced.rates.output):
-            estimated = bool(
-                legs
-            )  # tokens were guessed, but pieces are paid for, and they were counted
-        detail = bill.detail()
-        detail["price"] = _shown(priced)
-        if legs:
-            detail["legs"] = legs
-        return Bill(
-            amount=min(bill.amount + beside, MOST_NANO),
-            detail=detail,
-            multiplier=terms.multiplier,
-            estimated=estimated,
-        )
+        quote = self._quote(call, terms, trace.channel, trace.upstream_model, metered.service_tier)
+        if quote is not None and metered.units is NO_UNITS and not trace.legs:
+            counts = metered.plain or plain(metered.usage)
+            charged = None if counts is None else quote.charged(counts)
+            if charged is not None:  # as of nearly every chat
+                amount, detail = charged
+                return Bill(
+                    amount=amount,
+                    detail=detail,
+                    multiplier=quote.factor,
+                    estimated=metered.estimated,
+                )
+        legs = [self._leg(call, leg, offers) for leg in trace.legs]
+        return _bill(metered, quote, str(terms.multiplier), legs)
 
     def _leg(self, call: Errand, leg: HedgedLeg, offers: Mapping[str, Terms]) -> dict[str, Any]:
         """A channel that was cut off: nobody tells what it charges, so what it was asked is paid for."""
@@ -105,31 +103,32 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
         terms = offers.get(leg.provider)
         if terms is None:
             return told
-        priced = self._price(call, terms, leg.channel, leg.upstream_model)
-        if priced is None:
+        quote = self._quote(call, terms, leg.channel, leg.upstream_model)
+        if quote is None:
             return {**told, "unpriced": True}
         asked = call.metered(None)
-        bill = charge(asked.usage, priced.rates, terms.multiplier, asked.units)
-        return {**told, "charge": bill.amount, **bill.detail(), "price": _shown(priced)}
+        bill = charge(asked.usage, quote.rates, quote.multiplier, asked.units)
+        return {**told, "charge": bill.amount, **bill.detail(), "price": quote.named}
 
-    def _price(
+    def _quote(
         self,
         call: Errand,
         terms: Terms,
         channel: str | None = None,
         upstream_model: str | None = None,
         service_tier: str | None = None,
-    ) -> Priced | None:
-        now, tier = self.clock.now(), service_tier or call.service_tier
-        upstream = upstream_model or terms.upstream_model
-        question = (call.requested_model, call.model, terms.provider.id, channel, upstream, tier)
-        minute = now // PRICED_SECONDS
+    ) -> Quote | None:
+        """None: unpriced."""
+        tier = service_tier or call.service_tier
+        question = (terms, call.requested_model, channel, upstream_model, tier)
+        minute = self.clock.now() // PRICED_SECONDS
         known = self.known.get(question)
         if known is not None and known[0] == minute:
             return known[1]
-        found = self._looked_up(call, terms, channel, upstream, tier)
-        self._remember(question, minute, found)
-        return found
+        priced = self._looked_up(call, terms, channel, upstream_model or terms.upstream_model, tier)
+        quote = None if priced is None else quoted(priced, terms.multiplier)
+        self._remember(call, question, minute, quote)
+        return quote
 
     def _looked_up(
         self, call: Errand, terms: Terms, channel: str | None, upstream: str, tier: str | None
@@ -150,12 +149,47 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
             service_tier=tier,
         )
 
-    def _remember(self, question: _Question, minute: float, found: Priced | None) -> None:
-        if sum(len(word) for word in question if word is not None) > _LONGEST_QUESTION:
+    def _remember(
+        self, call: Errand, question: _Question, minute: float, found: Quote | None
+    ) -> None:
+        words = (call.model, *question[1:])
+        if sum(len(word) for word in words if word is not None) > _LONGEST_QUESTION:
             return
         if len(self.known) >= _KNOWN:
             self.known.clear()
         self.known[question] = minute, found
+
+
+def _bill(
+    metered: Metered, quote: Quote | None, multiplier: str, legs: list[dict[str, Any]]
+) -> Bill:
+    """Of anything that was used, and of those that were asked in vain."""
+    beside = sum(leg["charge"] for leg in legs)
+    estimated = metered.estimated or bool(legs)
+    if quote is None:
+        return Bill(
+            amount=min(beside, MOST_NANO),
+            detail={"legs": legs} if legs else None,
+            multiplier=multiplier,
+            estimated=estimated,
+            unpriced=True,
+        )
+    rates = quote.rates
+    bill = charge(metered.usage, rates, quote.multiplier, metered.units)
+    if metered.units and not (rates.input or rates.output):
+        estimated = bool(
+            legs
+        )  # tokens were guessed, but pieces are paid for, and they were counted
+    detail = bill.detail()
+    detail["price"] = quote.named
+    if legs:
+        detail["legs"] = legs
+    return Bill(
+        amount=min(bill.amount + beside, MOST_NANO),
+        detail=detail,
+        multiplier=multiplier,
+        estimated=estimated,
+    )
 
 
 def _refuse_unpriced(call: Errand, provider: ProviderSettings) -> None:
@@ -178,7 +212,3 @@ def _legs(call: Errand, provider: ProviderSettings) -> int:
 
 def _is_estimate(metered: Metered | None) -> bool:
     return metered is not None and metered.estimated
-
-
-def _shown(priced: Priced) -> dict[str, str]:
-    return {"source": priced.source, "name": priced.name}

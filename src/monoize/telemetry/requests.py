@@ -9,25 +9,12 @@ from typing import TypeAlias
 
 import msgspec
 
-__all__ = ["BUCKETS", "Finished", "Histogram", "RequestCounts"]
+from monoize.urp import Usage
+
+__all__ = ["BUCKETS", "Histogram", "Labels", "RequestCounts"]
 
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)  # seconds
 _MOST_LABELS = 2000  # series; more are counted under "other"
-
-
-class Finished(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, as the metrics see it."""
-
-    protocol: str
-    provider: str
-    model: str  # as it was routed
-    status: str
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    charge: int = 0  # nano-USD
-    seconds: float = 0.0
-    first_byte_seconds: float | None = None
 
 
 class Histogram:
@@ -57,30 +44,41 @@ class _Series(msgspec.Struct):
     charge: int = 0  # nano-USD
 
 
-_Labels: TypeAlias = tuple[str, str, str, str]  # protocol, provider, model, status
+# Protocol, provider, model as it was routed, and status.
+Labels: TypeAlias = tuple[str, str, str, str]
 
 
 class RequestCounts:
     def __init__(self) -> None:
-        self._series: dict[_Labels, _Series] = {}
+        self._series: dict[Labels, _Series] = {}
         self.duration = Histogram()
         self.first_byte = Histogram()
 
-    def add(self, done: Finished) -> None:
-        series = self._series.get((done.protocol, done.provider, done.model, done.status))
+    def add(
+        self,
+        labels: Labels,
+        usage: Usage | None,
+        charge: int,
+        seconds: float,
+        first_byte_seconds: float | None,
+    ) -> None:
+        """One request that has ended. `usage`: with credible counts; `charge`: nano-USD."""
+        series = self._series.get(labels)
         if series is None:
-            series = self._new_series(done)
+            series = self._new_series(labels)
         series.requests += 1
-        series.input_tokens += done.input_tokens
-        series.cached_tokens += done.cached_tokens
-        series.output_tokens += done.output_tokens
-        series.charge += done.charge
-        self.duration.add(done.seconds)
-        if done.first_byte_seconds is not None:
-            self.first_byte.add(done.first_byte_seconds)
+        if usage is not None:
+            series.input_tokens += usage.input_tokens
+            series.output_tokens += usage.output_tokens
+            series.charge += charge
+            if usage.cached_read:
+                series.cached_tokens += usage.cached_read
+        self.duration.add(seconds)
+        if first_byte_seconds is not None:
+            self.first_byte.add(first_byte_seconds)
 
     @property
-    def requests(self) -> Counter[_Labels]:
+    def requests(self) -> Counter[Labels]:
         return Counter({labels: series.requests for labels, series in self._series.items()})
 
     @property
@@ -101,7 +99,8 @@ class RequestCounts:
             found[provider, model] += series.charge
         return +found
 
-    def _new_series(self, done: Finished) -> _Series:
-        model = done.model if len(self._series) < _MOST_LABELS else "other"
-        labels = (done.protocol, done.provider, model, done.status)
+    def _new_series(self, labels: Labels) -> _Series:
+        if len(self._series) >= _MOST_LABELS:
+            protocol, provider, _, status = labels
+            labels = protocol, provider, "other", status
         return self._series.setdefault(labels, _Series())

@@ -3,6 +3,7 @@ from hypothesis import HealthCheck, given, settings
 
 from fakes.urp_values import responses
 from monoize.money import MOST_TOKENS, Meter, metered
+from monoize.money.classes import plain
 from monoize.urp import (
     ArgumentsDelta,
     Audio,
@@ -54,6 +55,15 @@ def test_the_providers_count_holds():
     found = read(START, delta(TextDelta(content="x" * 400)), ResponseDone(usage=usage))
     assert found.usage is usage
     assert not found.estimated
+
+
+@PATIENT
+@given(responses("chat_completion"))
+def test_a_meter_of_a_count_reads_what_the_end_of_a_stream_tells(response):
+    usage = response.usage or Usage()
+    told = read(START, ResponseDone(usage=usage, service_tier="flex"))
+    assert Meter(usage, "flex").read(REQUEST) == told
+    assert told.plain == plain(usage)
 
 
 @pytest.mark.spec("T39")

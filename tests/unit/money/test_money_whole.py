@@ -10,14 +10,17 @@ from hypothesis import strategies as st
 from fakes.urp_values import requests
 from monoize.money import CLASSES, MOST_NANO, MOST_TOKENS, charge, output_bound, reserved
 from monoize.money import whole as whole_rates
-from monoize.money.classes import INPUT_CLASSES, OUTPUT_CLASSES
+from monoize.money.book import Priced
+from monoize.money.classes import INPUT_CLASSES, OUTPUT_CLASSES, credible, plain, split
+from monoize.money.quote import quoted
 from monoize.money.rates import FREE, Rates, Tier
 from monoize.money.units import Units
 from monoize.money.weigh import Load, weigh
 from monoize.money.whole import ratio, whole
-from monoize.urp import Message, Reasoning, Role, Text, Tool, UrpRequest, Usage
+from monoize.urp import Message, Reasoning, Role, Source, Text, Tool, UrpRequest, Usage
 
 PATIENT = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PLAIN = ("input", "cached_read", "output", "reasoning")
 WIDE = Context(prec=2000)  # no product of this file is longer
 SAME_AS = {
     "cached_read": "input",
@@ -186,6 +189,90 @@ def test_pieces_are_added_to_what_the_tokens_cost(usage, rates, multiplier, pict
     assert both.detail()["items"][:-1] == charge(usage, own, multiplier).detail()["items"]
 
 
+# --- the short way of a plain usage ---
+
+few = st.none() | st.integers(0, 2000)
+mostly_plain = st.builds(
+    Usage,
+    input_tokens=st.integers(0, 2 * 10**5),
+    output_tokens=st.integers(0, 10**5),
+    cached_read=few,
+    reasoning=few,
+    audio_input=st.sampled_from([None, 0]),
+    audio_output=st.sampled_from([None, 0]),
+    total=st.sampled_from([None, 0]),
+)
+
+
+@pytest.mark.spec("T36", "T39")
+@PATIENT
+@given(usages | mostly_plain)
+def test_plain_counts_are_those_of_the_split_and_of_nothing_else(usage):
+    counts = plain(usage)
+    if counts is not None:
+        found = dict(zip(PLAIN, counts, strict=True))
+        assert credible(usage) is usage
+        assert split(usage) == {**dict.fromkeys(CLASSES, 0), **found}
+
+
+@pytest.mark.spec("T36", "T39")
+@pytest.mark.parametrize(
+    "counts",
+    [
+        *({name: 1} for name in sorted({*SAME_AS, "total"} - {"cached_read", "reasoning"})),
+        *({name: -1} for name in ("input_tokens", "output_tokens", "cached_read", "reasoning")),
+        {"input_tokens": MOST_TOKENS + 1},
+        {"output_tokens": MOST_TOKENS + 1},
+        {"cached_read": 101},  # more than there is
+        {"reasoning": 11},
+    ],
+)
+def test_a_usage_with_more_to_it_is_not_plain(counts):
+    usual = Usage(input_tokens=100, output_tokens=10, cached_read=60, reasoning=3)
+    assert plain(usual) == (40, 60, 7, 3)
+    assert plain(msgspec.structs.replace(usual, **counts)) is None
+
+
+@pytest.mark.spec("D17", "T39")
+@PATIENT
+@given(mostly_plain, tiered(), multipliers)
+def test_a_quote_charges_what_the_long_way_charges(usage, rates, multiplier):
+    counts = plain(usage)
+    if counts is None:
+        return
+    quote = quoted(Priced(rates=rates, source="public", name="n"), multiplier)
+    found, bill = quote.charged(counts), charge(usage, rates, multiplier)
+    if found is None:
+        first_tier = min((tier.above for tier in rates.tiers), default=MOST_TOKENS)
+        assert usage.input_tokens > first_tier or bill.amount == MOST_NANO
+        return
+    detail = {**bill.detail(), "price": {"source": "public", "name": "n"}}
+    assert found == (bill.amount, detail)
+    assert list(found[1]) == list(detail)
+
+
+@pytest.mark.spec("D17")
+def test_a_quote_leaves_higher_tiers_and_absurd_sums_to_the_long_way():
+    dear = Rates(input=Decimal(7), output=Decimal(1))
+    rates = Rates(input=Decimal("1.5"), output=Decimal(2), tiers=(Tier(above=10, rates=dear),))
+    quote = quoted(Priced(rates=rates, source="override", name="n"), Decimal(2))
+    assert quote.charged((4, 6, 5, 0)) == (
+        50,
+        {
+            "items": [
+                {"class": "input", "tokens": 4, "rate": "1.5", "nano": "6.0"},
+                {"class": "cached_read", "tokens": 6, "rate": "1.5", "nano": "9.0"},
+                {"class": "output", "tokens": 5, "rate": "2", "nano": "10"},
+            ],
+            "multiplier": "2",
+            "price": {"source": "override", "name": "n"},
+        },
+    )
+    assert quote.charged((4, 7, 5, 0)) is None
+    assert quote.charged((0, 0, MOST_TOKENS, 0)) is not None
+    assert quote.charged((0, 0, MOST_NANO, 0)) is None
+
+
 # --- reservations ---
 
 
@@ -257,3 +344,15 @@ def test_a_conversation_weighs_what_its_texts_weigh(said):
         spoken = (thought, *(Text(content=text) for text in parts))
         messages.append(Message(role=Role.USER, parts=spoken))
     assert weigh(UrpRequest(model="m", messages=tuple(messages), tools=(tool,))) == each
+
+
+@PATIENT
+@given(st.lists(st.lists(texts, max_size=3), max_size=4), st.booleans())
+def test_words_weigh_the_same_whether_or_not_somebody_has_seen_that_they_are_words(said, tools):
+    messages = tuple(
+        Message(role=Role.USER, parts=tuple(Text(content=text) for text in parts)) for parts in said
+    )
+    tool = (Tool(name="f", parameters={}),) if tools else None
+    unseen = UrpRequest(model="m", messages=messages, tools=tool)
+    seen = msgspec.structs.replace(unseen, source=Source("p", {}, words=True))
+    assert weigh(seen) == weigh(unseen)

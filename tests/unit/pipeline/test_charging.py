@@ -212,7 +212,7 @@ async def test_a_defect_of_ours_costs_nothing_and_leaves_nothing(till, monkeypat
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
-@pytest.mark.parametrize("step", ["tariff.charge", "charging.usage_columns"])
+@pytest.mark.parametrize("step", ["tariff.Quote.charged", "charging.usage_columns"])
 async def test_a_defect_while_it_is_added_up_leaves_nothing_reserved(
     till, monkeypatch, caplog, step, stream
 ):

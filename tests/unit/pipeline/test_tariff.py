@@ -14,6 +14,7 @@ from fakes.bench import VirtualClock
 from monoize.errors import Forbidden
 from monoize.money import Metered, PriceBook, parse_rates
 from monoize.money.book import PRICED_SECONDS, Priced
+from monoize.money.classes import plain
 from monoize.money.rates import Rates
 from monoize.pipeline import tariff as module
 from monoize.pipeline.call import NOBODY, Caller, HedgedLeg, Incoming, Trace
@@ -174,6 +175,19 @@ def test_the_dearest_of_those_that_may_be_asked_is_reserved():
     assert steep.reserved(Errand(ceiling=Decimal(3))) == 2000 + 7
 
 
+@pytest.mark.spec("D16", "D17")
+@pytest.mark.parametrize("policy", [None, "priority", PolicySettings(name="hedged", legs=3)])
+@pytest.mark.parametrize("ceiling", [None, Decimal(2), Decimal(3)])
+@pytest.mark.parametrize("multiplier", [None, "2.5"])
+def test_for_the_only_provider_is_reserved_what_the_longer_way_reserves(
+    policy, ceiling, multiplier
+):
+    prices = tariff(provider("p", multiplier=multiplier, policy=policy))
+    errand = Errand(ceiling=ceiling)
+    offers = prices.catalog.listing("m").terms
+    assert prices.reserved(errand) == prices._most(errand, offers)
+
+
 @pytest.mark.spec("D16")
 def test_a_key_with_a_budget_is_refused_where_somebody_has_no_price_each_time():
     prices = tariff(provider("p"), book=Book())
@@ -219,3 +233,37 @@ def test_a_tariff_that_remembers_says_what_a_new_one_says(calls, by_hour):
         errand = Errand(model, tier=tier)
         assert used.reserved(errand) == new.reserved(errand)
         assert used.billed(errand, trace, metered) == new.billed(errand, trace, metered)
+
+
+few = st.none() | st.integers(0, 200)
+
+
+@pytest.mark.spec("D16", "D17", "T36")
+@settings(max_examples=60, deadline=None)
+@given(
+    st.builds(
+        Usage,
+        input_tokens=st.integers(-1, 500),
+        output_tokens=st.integers(-1, 500),
+        cached_read=few,
+        reasoning=few,
+        cache_write=st.sampled_from([None, 0, 5]),
+        audio_output=st.sampled_from([None, 0, 5]),
+        total=st.sampled_from([None, 0, 700]),
+    ),
+    st.booleans(),
+    st.sampled_from([None, "0.003", "2"]),
+)
+def test_a_bill_is_the_one_of_the_longer_way(usage, estimated, multiplier):
+    rates = {"input": "0.15", "cached_read": "0.0755", "output": "0.6", "reasoning": "3"}
+    tiers = [{"above": 300, "input": "1"}]
+    book = Book({"*": parse_rates({**rates, "tiers": tiers})})
+    prices = tariff(provider("p", multiplier=multiplier), book=book)
+    errand, trace = Errand(), Trace(provider="p", channel="main", upstream_model="up-p")
+    terms = prices.catalog.listing("m").by_provider["p"]
+    quote = prices._quote(errand, terms, "main", "up-p")
+    metered = Metered(usage=usage, estimated=estimated)
+    longer = module._bill(metered, quote, str(terms.multiplier), [])
+    assert prices.billed(errand, trace, metered) == longer
+    seen = msgspec.structs.replace(metered, plain=plain(usage))
+    assert prices.billed(errand, trace, seen) == longer
