@@ -19,9 +19,10 @@ from monoize.routing.budget import RetryBudget
 from monoize.routing.catalog import Catalog
 from monoize.routing.health import HealthBoard
 from monoize.routing.policy import LoadBoard
+from monoize.routing.shortcut import Shortcut, Shortcuts
 from monoize.routing.survey import explained
 from monoize.routing.verdict import Verdict
-from monoize.routing.waterfall import Wanted, Waterfall
+from monoize.routing.waterfall import Turn, Wanted, Waterfall
 from monoize.settings import AffinitySettings, HealthSettings, PolicySettings, ProviderSettings
 
 pytestmark = pytest.mark.soak
@@ -140,6 +141,15 @@ def random_provider(rng: random.Random, number: int) -> dict[str, Any]:
     }
 
 
+def make_plain(spec: dict[str, Any]) -> None:
+    """One channel and nothing to weigh: plain calls take the shortcut."""
+    channel = spec["channels"][0]
+    spec |= {"enabled": True, "capabilities": {}, "policy": None, "affinity": None}
+    spec["channels"] = [channel | {"enabled": True, "weight": 1}]
+    for health in (spec["health"], channel["health"]):
+        health["per_model"] = False
+
+
 def as_settings(spec: dict[str, Any]) -> ProviderSettings:
     idle = spec["affinity"]
     affinity = None if idle is None else AffinitySettings(idle_seconds=idle)
@@ -164,11 +174,57 @@ def as_wanted(ask: dict[str, Any], **fields: Any) -> Wanted:
 # --- one history ---------------------------------------------------------------------------------
 
 
+class ShortWay:
+    """As calls are made: by a shortcut where it gives a permit; a waterfall for the others, and when it failed."""
+
+    def __init__(self, history: History, wanted: Wanted, *, is_plain: bool) -> None:
+        self.history = history
+        self.wanted = wanted
+        self.asks = None if is_plain else wanted
+        self.waterfall: Waterfall | None = None
+        self.shortcut: Shortcut | None = None  # while its channel is all that was asked
+
+    def next(self, now: float) -> Turn | None:
+        if self.waterfall is None:
+            shortcut = self.history.shortcuts[self.wanted.model]
+            permit = shortcut and shortcut.permit(self.asks, self.wanted.ceiling, now)
+            if permit:
+                self.shortcut = shortcut
+                self.history.seen["shortcut"] += 1
+                self.history.budget.requests += 1
+                return Turn(candidate=shortcut.candidate, permit=permit, seat=None)
+            self.waterfall = self.history.waterfall(self.wanted)
+        return self.waterfall.next(now)
+
+    def failed(self, turn: Turn, verdict: Verdict, message: str) -> None:
+        if self.shortcut is not None:
+            self.history.seen["shortcut failed"] += 1
+            self.history.budget.requests -= 1
+            self.waterfall = self.history.waterfall(self.wanted)
+            turn = self.waterfall.go_on_after(self.shortcut.terms, turn.permit)
+            self.shortcut = None
+        self.waterfall.failed(turn, verdict, message)
+
+    def succeeded(self, turn: Turn, now: float) -> None:
+        if self.shortcut is not None:
+            self.history.board.note_success(self.shortcut.provider_id, self.shortcut.model)
+        else:
+            self.waterfall.succeeded(turn, now)
+
+    def release(self) -> None:
+        if self.shortcut is not None:
+            self.history.budget.requests -= 1
+            self.shortcut = None
+        if self.waterfall is None:
+            self.waterfall = self.history.waterfall(self.wanted)
+        self.waterfall.release()
+
+
 class Flight:
     """A request or a probe on its way: the program's side and the oracle's."""
 
     def __init__(self) -> None:
-        self.waterfall: Waterfall | None = None
+        self.waterfall: Waterfall | ShortWay | None = None
         self.request: RequestOracle | None = None
         self.key = ""
         self.seat: Any = None
@@ -183,7 +239,8 @@ class Flight:
 
 
 class History:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, is_short: bool = False) -> None:
+        self.is_short = is_short
         self.rng = rng = random.Random(seed)
         specs = [random_provider(rng, number) for number in range(rng.randint(1, 3))]
         global_health = random_health(rng, 0.8)
@@ -192,6 +249,8 @@ class History:
             global_health |= {"failure_threshold": 1000, "min_samples": 1000}
             for spec in specs:
                 spec["channel_retries"] = 2
+        if seed % 3 == 0:
+            make_plain(specs[0])
         self.world = WorldOracle(specs, global_health)
         self.providers = tuple(as_settings(spec) for spec in specs)
         self.by_id = {provider.id: provider for provider in self.providers}
@@ -200,10 +259,17 @@ class History:
         self.budget = RetryBudget()
         self.affinity = Affinity()
         self.load = LoadBoard()
+        self.shortcuts = Shortcuts(self.catalog, self.board, self.load, None)
         self.dice = SeededDice(rng)
         self.waiting: list[Flight] = []
         self.running: list[Flight] = []
         self.seen: Counter[str] = Counter()
+        self.told: list[Any] = []  # what each request was told to do, and what its end was
+
+    def waterfall(self, wanted: Wanted) -> Waterfall:
+        return Waterfall(
+            wanted, self.catalog, self.board, self.budget, self.affinity, self.dice, self.load
+        )
 
     def run(self) -> None:
         doings = (self.arrive, self.ask, self.ask, self.end, self.end, self.begin, self.wait)
@@ -230,8 +296,8 @@ class History:
             ceiling=None if ceiling is None else Decimal(str(ceiling)),
             conversation=lambda: talk,
         )
-        flight.waterfall = Waterfall(
-            wanted, self.catalog, self.board, self.budget, self.affinity, self.dice, self.load
+        flight.waterfall = (
+            ShortWay(self, wanted, is_plain=not ask) if self.is_short else self.waterfall(wanted)
         )
         flight.request = RequestOracle(self.world, model, ceiling, talk, ask)
         found = explained(wanted, self.catalog, self.board, self.world.now)
@@ -251,6 +317,7 @@ class History:
         expected = flight.request.allowed()
         self.dice.rolled.clear()
         turn = flight.waterfall.next(self.world.now)
+        self.note(flight, turn)
         self.waiting.remove(flight)
         if turn is None or expected is None:
             assert turn is None, f"nobody was left, but {turn} was asked"
@@ -273,6 +340,16 @@ class History:
             self.world.repeats += 1
             flight.holds_repeat = True
         self.running.append(flight)
+
+    def note(self, flight: Flight, turn: Turn | None) -> None:
+        if turn is not None:
+            candidate = turn.candidate
+            place = candidate.provider.id, candidate.channel.id, candidate.upstream_model
+            self.told.append((*place, turn.repeat, turn.last_resort, turn.hedge))
+            return
+        way = flight.waterfall
+        waterfall = way.waterfall if isinstance(way, ShortWay) else way
+        self.told.append((waterfall.tried, waterfall.passed, waterfall.free_in(self.world.now)))
 
     @staticmethod
     def is_hedged(request: RequestOracle, seat: Any, kind: str) -> bool:
@@ -415,7 +492,7 @@ class History:
             if flight.waterfall is not None:
                 self.land(flight)
         assert (self.budget.requests, self.budget.repeats) == (0, 0)
-        assert self.load._in_flight == {}
+        assert self.in_flight() == {}
         self.world.now += 10_000
         self.compare_channels()
         for (pid, cid, _), known in self.world.channels.items():
@@ -427,8 +504,22 @@ class History:
         assert self.budget.requests == self.world.requests
         assert self.budget.repeats == self.world.repeats
         on_the_way = Counter(self.world.traffic.on_the_way)
-        assert self.load._in_flight == on_the_way
+        assert self.in_flight() == on_the_way
         self.compare_channels()
+
+    def left_behind(self) -> Any:
+        """All that one request leaves for the next."""
+        lanes = self.load._lanes.items()
+        return (
+            self.board.snapshot(self.providers, self.world.now),
+            self.board._last_succeeded,
+            {way: (lane.touched, lane.seconds) for way, lane in lanes},
+            self.load._credits,
+            self.affinity._by_provider,
+        )
+
+    def in_flight(self) -> dict[tuple[str, str], int]:
+        return {place: t.in_flight for place, t in self.load._traffic.items() if t.in_flight}
 
     def compare_channels(self) -> None:
         now = self.world.now
@@ -463,19 +554,24 @@ class History:
 @pytest.mark.spec("D9", "D11", "D12", "D27", "S4-2.1", "S4-2.3")
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_every_decision_is_one_that_the_rules_allow(batch):
+    """And shortcuts tell and leave behind what the waterfall alone does."""
     each = HISTORIES // BATCHES
     for seed in range(batch * each, (batch + 1) * each):
-        try:
-            History(seed).run()
-        except Exception as error:
-            pytest.fail(f"History({seed}).run() failed: {type(error).__name__}: {error}")
+        long, short = History(seed), History(seed, is_short=True)
+        for name, history in (("long", long), ("short", short)):
+            try:
+                history.run()
+            except Exception as error:
+                pytest.fail(f"History({seed}), {name}: {type(error).__name__}: {error}")
+        assert short.told == long.told, f"History({seed})"
+        assert short.left_behind() == long.left_behind(), f"History({seed})"
 
 
 def test_the_histories_visit_what_matters():
     """Random tests prove nothing about states that they never reach."""
     seen: Counter[str] = Counter()
     for seed in range(200):
-        history = History(seed)
+        history = History(seed, is_short=True)
         history.run()
         seen += history.seen
     for what in (
@@ -487,5 +583,7 @@ def test_the_histories_visit_what_matters():
         *Health,
         *POLICIES,
         "pool",
+        "shortcut",
+        "shortcut failed",
     ):
         assert seen[what] >= 50, seen

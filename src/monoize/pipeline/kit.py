@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import msgspec
 
@@ -15,15 +16,22 @@ from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
 from monoize.routing.catalog import Candidate, Catalog
 from monoize.routing.health import HealthBoard
-from monoize.routing.policy import LoadBoard
-from monoize.settings import LimitSettings, OperationId, OperationSettings, TimeoutSettings
+from monoize.routing.policy import LoadBoard, policy_of
+from monoize.routing.shortcut import Shortcuts
+from monoize.settings import (
+    LimitSettings,
+    OperationId,
+    OperationSettings,
+    PolicySettings,
+    TimeoutSettings,
+)
 from monoize.transform import Rule
 from monoize.upstream.client import UpstreamClient
 
 __all__ = ["Kit"]
 
 
-class Kit(msgspec.Struct, frozen=True, kw_only=True):
+class Kit(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     client: UpstreamClient
     engines: UpstreamClient
     clock: Clock
@@ -46,6 +54,18 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     inline_bytes: int = 256 * 1024  # of media in an envelope's answer, where it asks for that
     suffixes: Mapping[str, str] = {}  # the operator's own, beside the built-in ones (MSUF-3)
     lines: Lines = msgspec.field(default_factory=Lines)
+
+    @cached_property
+    def shortcuts(self) -> Shortcuts:
+        """The short way of plain calls, by model."""
+        return Shortcuts(
+            self.catalog, self.board, self.load, self.default_policy("chat_completions")
+        )
+
+    def default_policy(self, operation: OperationId) -> PolicySettings | None:
+        """The operation's own, for providers that have none."""
+        tuning = self.operations.get(operation)
+        return None if tuning is None else policy_of(tuning.policy)
 
     def line(self, candidate: Candidate) -> Line:
         return self.lines.of(candidate, self.timeouts)

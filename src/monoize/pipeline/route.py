@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from typing_extensions import override
@@ -25,8 +25,7 @@ from monoize.pipeline.kit import Kit
 from monoize.pipeline.received import Lasting, Live, Whole
 from monoize.routing.affinity import follow_up
 from monoize.routing.breaker import Outcome, Permit
-from monoize.routing.catalog import Candidate
-from monoize.routing.policy import policy_of
+from monoize.routing.catalog import Candidate, Terms
 from monoize.routing.survey import explained, objection
 from monoize.routing.verdict import Verdict, judged
 from monoize.routing.waterfall import Offer, Turn, Wanted, Waterfall
@@ -37,6 +36,7 @@ __all__ = ["Try", "check_offer", "fail_forward"]
 
 _SHOWN = 200  # characters of each failure
 _LONGEST_PAUSE = 600.0  # seconds: what a caller is told at most
+_SUCCESS, _NEUTRAL = Outcome.SUCCESS, Outcome.NEUTRAL
 _CUT_OFF = "cancelled"  # in a report: another channel was quicker
 
 A = TypeVar("A", bound=Try)
@@ -53,34 +53,52 @@ async def fail_forward(
     """What `work` made of the first channel that could do it (ROUT-5 to ROUT-8).
 
     Once `work` has returned there is no other channel any more: the caller may have seen something (D10).
+    Where a shortcut knows whom to ask, that one is asked at once; a course is made for the others, and when it failed.
     """
-    wanted = _wanted(errand, kit)
-    waterfall = Waterfall(
-        wanted, kit.catalog, kit.board, kit.budget, kit.affinity, kit.dice, kit.load
-    )
-    course = _Course(errand, kit, trace, begun, work, waterfall)
+    clock = kit.clock
+    started = clock.monotonic()
+    shortcut = kit.shortcuts[errand.request.model] if isinstance(errand, Call) else None
+    permit = None
+    if shortcut is not None:
+        permit = shortcut.permit(errand.incoming.asks, errand.ceiling, started)
+    if shortcut is None or permit is None:
+        return await _Course(errand, kit, trace, begun, work).run()
+    kit.budget.requests += 1
     try:
-        turn = waterfall.next(kit.clock.monotonic())
-        if turn is None:
-            _check_offer(errand, wanted, kit)  # why nobody could be asked, if not for their health
-        while turn is not None:
-            hedge = turn.hedge
-            done = await (course.alone(turn) if hedge is None else course.hedged(turn, hedge))
-            if done is not _LOST:
-                return done
-            turn = waterfall.next(kit.clock.monotonic())
+        attempt = begun(shortcut.candidate)
+        try:
+            done = await work(attempt)
+        except MonoizeError as error:
+            failed = error
+        except BaseException:
+            await attempt.close()
+            raise
+        else:
+            now = clock.monotonic()
+            if kit.admission.wants_reports:
+                trace.asked.append(_reported(attempt, clock, started, None))
+            was_sent = attempt.was_sent
+            if was_sent:
+                trace.first_byte = now
+                kit.board.note_success(shortcut.provider_id, shortcut.model)
+            _settle(permit, done, clock, now, was_sent=was_sent)
+            return done
+    except BaseException:
+        _leave_blameless(permit, clock)
+        raise
     finally:
-        waterfall.release()
-    raise _exhausted(errand, waterfall, course.errors, kit.clock.monotonic())
+        kit.budget.requests -= 1  # a course enters again, before anybody else has looked
+    first = _Failed(shortcut.terms, permit, attempt, started, failed)
+    return await _Course(errand, kit, trace, begun, work).run(first)
 
 
 def _wanted(errand: Errand, kit: Kit) -> Wanted:
     """What the errand asks for, with the operation's policy where it brought none."""
     wanted = errand.wanted()
-    tuning = kit.operations.get(wanted.operation)
-    if tuning is None or tuning.policy is None or wanted.default_policy is not None:
+    policy = kit.default_policy(wanted.operation)
+    if policy is None or wanted.default_policy is not None:
         return wanted
-    return msgspec.structs.replace(wanted, default_policy=policy_of(tuning.policy))
+    return msgspec.structs.replace(wanted, default_policy=policy)
 
 
 class _Lost(Enum):
@@ -90,6 +108,16 @@ class _Lost(Enum):
 
 
 _LOST = _Lost.LOST
+
+
+class _Failed(msgspec.Struct, Generic[A], frozen=True, eq=False):
+    """What became of a shortcut: its channel was asked, and failed."""
+
+    terms: Terms
+    permit: Permit
+    attempt: A
+    started: float
+    error: MonoizeError
 
 
 class _Course(Course[A, T]):
@@ -102,7 +130,6 @@ class _Course(Course[A, T]):
         trace: Trace,
         begun: Callable[[Candidate], A],
         work: Callable[[A], Awaitable[T]],
-        waterfall: Waterfall,
     ) -> None:
         self.clock = kit.clock
         self.trace = trace
@@ -111,7 +138,41 @@ class _Course(Course[A, T]):
         self._errand = errand
         self._begun = begun
         self._work = work
-        self._waterfall = waterfall
+        self._wanted = _wanted(errand, kit)
+        self._waterfall = Waterfall(
+            self._wanted, kit.catalog, kit.board, kit.budget, kit.affinity, kit.dice, kit.load
+        )
+
+    async def run(self, first: _Failed[A] | None = None) -> T:
+        """To the first that can do it; `first`: one that was asked before, and could not."""
+        waterfall, clock = self._waterfall, self.clock
+        try:
+            if first is not None:
+                await self._go_on_after(first)
+            turn = waterfall.next(clock.monotonic())
+            if turn is None and first is None:
+                # Why nobody could be asked, if not for their health.
+                _check_offer(self._errand, self._wanted, self._kit)
+            while turn is not None:
+                hedge = turn.hedge
+                done = await (self.alone(turn) if hedge is None else self.hedged(turn, hedge))
+                if done is not _LOST:
+                    return done
+                turn = waterfall.next(clock.monotonic())
+        finally:
+            waterfall.release()
+        raise _exhausted(self._errand, waterfall, self.errors, clock.monotonic())
+
+    async def _go_on_after(self, first: _Failed[A]) -> None:
+        """Raises what is final."""
+        try:
+            turn = self._waterfall.go_on_after(first.terms, first.permit)
+            verdict = await self.lost(turn, first.attempt, first.started, first.error)
+        except BaseException:
+            _leave_blameless(first.permit, self.clock)
+            raise
+        if not verdict.advances:
+            raise first.error
 
     async def alone(self, turn: Turn) -> T | _Lost:
         clock, permit = self.clock, turn.permit
@@ -151,10 +212,7 @@ class _Course(Course[A, T]):
         if was_sent:
             self.trace.first_byte = now
             self._waterfall.succeeded(turn, now, _follow_up(self._errand, turn, done))
-        if not isinstance(done, Whole) and isinstance(done, Lasting):
-            done.watched(turn.permit, self.clock)
-        else:
-            turn.permit.settle(Outcome.SUCCESS if was_sent else Outcome.NEUTRAL, now)
+        _settle(turn.permit, done, self.clock, now, was_sent=was_sent)
         return done
 
     def _report(
@@ -194,9 +252,17 @@ class _Course(Course[A, T]):
         self._report(attempt, started, _CUT_OFF)
 
 
+def _settle(permit: Permit, done: object, clock: Clock, now: float, *, was_sent: bool) -> None:
+    """What came in one piece has ended well; what lasts says itself how it ends."""
+    if not isinstance(done, Whole) and isinstance(done, Lasting):
+        done.watched(permit, clock)
+    else:
+        permit.settle(_SUCCESS if was_sent else _NEUTRAL, now)
+
+
 def _leave_blameless(permit: Permit, clock: Clock) -> None:
     """Cancelled, or a defect: the channel is not to blame, and its place is free again."""
-    permit.settle(Outcome.NEUTRAL, clock.monotonic())  # unless it has been settled before
+    permit.settle(_NEUTRAL, clock.monotonic())  # unless it has been settled before
 
 
 def _reported(

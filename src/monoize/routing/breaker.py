@@ -103,30 +103,27 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**chosen)
 
 
-class Permit:
+class Permit(msgspec.Struct, eq=False):
     """One admission of one attempt; whoever holds it must settle it once the attempt is over."""
 
-    __slots__ = ("_breaker", "_epoch", "_proved", "_settled")
-
-    def __init__(self, breaker: Breaker, epoch: int | None) -> None:
-        self._breaker = breaker
-        self._epoch = epoch  # None: last resort, says nothing about the state (D11)
-        self._proved = False
-        self._settled = False
+    breaker: Breaker
+    epoch: int | None  # None: last resort, says nothing about the state (D11)
+    is_proved: bool = False
+    is_settled: bool = False
 
     def began(self, now: float) -> None:
         """The first event of a reply has come: while probing, that is the success that was asked for."""
-        if self._settled or self._proved:
+        if self.is_settled or self.is_proved:
             return
-        self._proved = True
-        self._breaker.reply_began(self._epoch, now)
+        self.is_proved = True
+        self.breaker.reply_began(self.epoch, now)
 
     def settle(self, outcome: Outcome, now: float, retry_after: float | None = None) -> None:
         """The first call wins: a `finally` may settle as NEUTRAL whatever happened before."""
-        if self._settled:
+        if self.is_settled:
             return
-        self._settled = True
-        self._breaker.attempt_ended(self._epoch, outcome, now, retry_after, self._proved)
+        self.is_settled = True
+        self.breaker.attempt_ended(self.epoch, outcome, now, retry_after, self.is_proved)
 
 
 class Breaker:
@@ -141,23 +138,24 @@ class Breaker:
         self.last_failure_at: float | None = None
         self.last_probe_at: float | None = None
         self.totals = dict.fromkeys(Outcome, 0)  # of every attempt, stale and last-resort ones too
-        self._health = Health.HEALTHY
-        self._epoch = 0  # counts changes of state; a permit of an earlier one is stale
+        self.state = Health.HEALTHY  # as it was last told: `health` knows what time has done since
+        self.epoch = 0  # counts changes of state; a permit of an earlier one is stale
         self._inside = False  # half open: somebody is being let through (D11)
         self._resorting = False  # not eligible, and somebody tries all the same
         self._proofs = 0
-        self._samples: deque[tuple[float, bool]] = deque()  # when, and whether it failed
+        # When, and whether it failed.
+        self._samples: deque[tuple[float, bool]] = deque(maxlen=SAMPLES_KEPT)
         self._failed_samples = 0
 
     # --- asked before an attempt ---
 
     def health(self, now: float) -> Health:
-        if self._health is _UNHEALTHY and now >= self.cooldown_until:
-            return TRANSITIONS[self._health, Signal.COOLED]
-        return self._health
+        if self.state is _UNHEALTHY and now >= self.cooldown_until:
+            return TRANSITIONS[self.state, Signal.COOLED]
+        return self.state
 
     def eligible(self, now: float) -> bool:
-        if self._health is _HEALTHY:
+        if self.state is _HEALTHY:
             return now >= self.resting_until
         match self.health(now):
             case Health.HEALTHY:
@@ -180,15 +178,15 @@ class Breaker:
     @property
     def is_at_ease(self) -> bool:
         """Healthy and never asked to rest: forgetting it changes little."""
-        return self._health is Health.HEALTHY and not self.resting_until
+        return self.state is Health.HEALTHY and not self.resting_until
 
     def admit(self, now: float) -> Permit:
         """Reserves the place; only for somebody who has found the channel eligible just now."""
-        if self._health is not _HEALTHY and self.health(now) is _PROBING:
-            if self._health is _UNHEALTHY:
+        if self.state is not _HEALTHY and self.health(now) is _PROBING:
+            if self.state is _UNHEALTHY:
                 self._move(Signal.COOLED)
             self._inside = True
-        return Permit(self, self._epoch)
+        return Permit(self, self.epoch)
 
     @property
     def takes_last_resort(self) -> bool:
@@ -204,13 +202,13 @@ class Breaker:
         """Samples of the last `window_seconds`, and how many of them failed."""
         oldest = now - self.limits.window_seconds
         while self._samples and self._samples[0][0] < oldest:
-            self._forget_oldest()
+            self._failed_samples -= self._samples.popleft()[1]
         return len(self._samples), self._failed_samples
 
     # --- told by permits ---
 
     def reply_began(self, epoch: int | None, now: float) -> None:
-        if epoch == self._epoch and self._health is _PROBING:
+        if epoch == self.epoch and self.state is _PROBING:
             self.last_success_at = now
             self._prove()
 
@@ -223,17 +221,21 @@ class Breaker:
         already_proved: bool,
     ) -> None:
         self.totals[outcome] += 1
-        failed = outcome is _FAILURE or outcome is _RATE_LIMITED
         if outcome is _SUCCESS:
             self.last_success_at = now
-        elif failed:
+            if epoch == self.epoch and self.state is _HEALTHY:  # nearly always, and soon done
+                self.consecutive_failures = 0
+                self._sample(now, failed=False)
+                return
+        failed = outcome is _FAILURE or outcome is _RATE_LIMITED
+        if failed:
             self.last_failure_at = now
         if epoch is None:
             self._resorting = False
-        if epoch != self._epoch:  # stale, or a last resort
+        if epoch != self.epoch:  # stale, or a last resort
             return
         self._count(outcome, now)
-        if self._health is _PROBING:
+        if self.state is _PROBING:
             self._inside = False
             self._end_while_probing(outcome, now, retry_after, already_proved=already_proved)
         elif failed:
@@ -291,8 +293,8 @@ class Breaker:
             self._failed_samples = 0
 
     def _move(self, signal: Signal) -> None:
-        self._health = TRANSITIONS[self._health, signal]
-        self._epoch += 1
+        self.state = TRANSITIONS[self.state, signal]
+        self.epoch += 1
         self._inside = False
         self._proofs = 0
 
@@ -304,11 +306,12 @@ class Breaker:
             self.consecutive_failures += 1
         elif outcome is _SUCCESS:
             self.consecutive_failures = 0
-        failed = outcome is not _SUCCESS
-        self._samples.append((now, failed))
-        self._failed_samples += failed
-        if len(self._samples) > SAMPLES_KEPT:
-            self._forget_oldest()
+        self._sample(now, failed=outcome is not _SUCCESS)
 
-    def _forget_oldest(self) -> None:
-        self._failed_samples -= self._samples.popleft()[1]
+    def _sample(self, now: float, *, failed: bool) -> None:
+        samples = self._samples
+        if self._failed_samples and len(samples) == SAMPLES_KEPT:
+            self._failed_samples -= samples[0][1]  # falls out
+        samples.append((now, failed))
+        if failed:
+            self._failed_samples += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 
 import msgspec
@@ -85,8 +85,9 @@ class Catalog:
                 self._with_globs.append(place)
         globs = (name for place in self._with_globs for name in self.providers[place].models)
         self._globs = tuple(dict.fromkeys(g for g in globs if is_glob(g) and g.strip("*")))
-        self._listings: dict[str, Listing] = {}
-        self._terms_kept = 0
+        # Who has a model. Every request asks several times: what is known is found without a function of ours.
+        self._listings = _Listings(self._listed)
+        self.listing: Callable[[str], Listing] = self._listings.__getitem__
 
     def capabilities(
         self, provider: ProviderSettings, row: ModelSettings | None = None
@@ -95,16 +96,6 @@ class Catalog:
         if row is None or row.capabilities is None:
             return self._usual[provider.id]
         return self._of_row[provider.id, id(row)]
-
-    def listing(self, model: str) -> Listing:
-        """Who has the model."""
-        found = self._listings.get(model)
-        if found is None:
-            places = sorted({*self._by_name.get(model, ()), *self._with_globs})
-            terms = [self.terms_of(self.providers[place], model) for place in places]
-            found = _listed(tuple(one for one in terms if one is not None))
-            self._remember(model, found)
-        return found
 
     def terms_of(self, provider: ProviderSettings, model: str) -> Terms | None:
         """Of any configured provider; None: it does not have the model."""
@@ -153,19 +144,32 @@ class Catalog:
                     found.setdefault(name, provider)
         return tuple(found.items())
 
-    def _remember(self, model: str, found: Listing) -> None:
+    def _listed(self, model: str) -> Listing:
+        places = sorted({*self._by_name.get(model, ()), *self._with_globs})
+        found = (self.terms_of(self.providers[place], model) for place in places)
+        terms = tuple(one for one in found if one is not None)
+        return Listing(terms=terms, by_provider={one.provider.id: one for one in terms})
+
+
+class _Listings(dict[str, Listing]):
+    """By model; what is asked for first is listed, and remembered while there is room."""
+
+    def __init__(self, listed: Callable[[str], Listing]) -> None:
+        super().__init__()
+        self.terms_kept = 0
+        self._listed = listed
+
+    def __missing__(self, model: str) -> Listing:
+        found = self._listed(model)
         if len(model) > _LONGEST_NAME:
-            return
+            return found
         size = len(found.terms) + 1
-        if self._terms_kept + size > _TERMS_KEPT:
-            self._listings.clear()
-            self._terms_kept = 0
-        self._listings[model] = found
-        self._terms_kept += size
-
-
-def _listed(terms: tuple[Terms, ...]) -> Listing:
-    return Listing(terms=terms, by_provider={one.provider.id: one for one in terms})
+        if self.terms_kept + size > _TERMS_KEPT:
+            self.clear()
+            self.terms_kept = 0
+        self[model] = found
+        self.terms_kept += size
+        return found
 
 
 def _of_provider(provider: ProviderSettings, engines: Mapping[str, Capabilities]) -> Capabilities:

@@ -52,6 +52,9 @@ class _Known(msgspec.Struct, eq=False):
 
 class HealthBoard:
     def __init__(self, global_: HealthSettings) -> None:
+        self.revision = (
+            0  # counts settings that were read: a breaker of before may have other limits now
+        )
         self._global = global_
         self._known: dict[tuple[str, str], _Known] = {}
         self._channels: dict[ChannelId, Breaker] = {}
@@ -114,6 +117,7 @@ class HealthBoard:
         if known is None or known.provider is not provider or known.channel is not channel:
             limits = HealthLimits.of(channel.health, provider.health, self._global)
             known = self._known[provider.id, channel.id] = _Known(provider, channel, limits)
+            self.revision += 1
         return known
 
     def _unused(

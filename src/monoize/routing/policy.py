@@ -6,31 +6,28 @@ import hashlib
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TypeAlias, assert_never, get_args
 
 import msgspec
 from typing_extensions import override
 
 from monoize.clock import Dice
-from monoize.routing.breaker import Outcome, Permit
+from monoize.routing.breaker import Breaker, Outcome, Permit
 from monoize.routing.catalog import Candidate
 from monoize.settings import PolicyName, PolicySettings
 
-__all__ = ["BY_WEIGHT", "LoadBoard", "Scope", "chosen", "drawn", "policy_of"]
+__all__ = ["BY_WEIGHT", "Lane", "LoadBoard", "Scope", "chosen", "drawn", "policy_of"]
 
 ALPHA = 0.3  # share of the newest answer in an average: the last two make up half of it
 LONG_UNHEARD = 120.0  # seconds: what was learned before that is worth asking again
 LATENCIES_KEPT = 4096
 TURNS_KEPT = 4096
+_SUCCESS = Outcome.SUCCESS
 
 Scope: TypeAlias = tuple[str, ...]  # whose round robin: a provider's own, or a pool's
 _Place: TypeAlias = tuple[str, str]  # provider and channel
 _Way: TypeAlias = tuple[str, str, str]  # and the model: other models take other times
-
-
-class _Pace(msgspec.Struct):
-    touched: float  # when it was last asked, or answered
-    seconds: float | None = None  # until an answer began, on average; None: it never did
 
 
 _BY_NAME: dict[str, PolicySettings] = {
@@ -52,29 +49,36 @@ class LoadBoard:
     """
 
     def __init__(self) -> None:
-        self._in_flight: dict[_Place, int] = {}  # only those that have any
-        self._paces: OrderedDict[_Way, _Pace] = OrderedDict()  # the longest untouched first
+        self._traffic: dict[_Place, _Traffic] = {}
+        self._lanes: dict[_Way, Lane] = {}
         self._credits: OrderedDict[tuple[Scope, _Place], int] = OrderedDict()
 
     def boarded(self, candidate: Candidate, permit: Permit, now: float) -> Permit:
-        provider, channel = candidate.provider.id, candidate.channel.id
-        place = provider, channel
-        way = provider, channel, candidate.upstream_model
-        self._in_flight[place] = self._in_flight.get(place, 0) + 1
-        self._touched(way, now)
-        return _Flight(self, way, permit, now)
+        return self.lane(candidate, now).boarded(permit.breaker, permit.epoch, now)
+
+    def lane(self, candidate: Candidate, now: float) -> Lane:
+        """Whoever keeps it asks `is_kept` before each use: those that are long untouched are forgotten."""
+        way = _way(candidate)
+        lane = self._lanes.get(way)
+        if lane is None:
+            traffic = self._traffic.setdefault(_place(candidate), _Traffic())
+            lane = self._lanes[way] = Lane(self, candidate, traffic, now)
+            if len(self._lanes) > LATENCIES_KEPT:
+                self._forget_lanes()
+        return lane
 
     def in_flight(self, candidate: Candidate) -> int:
         """Of all models together."""
-        return self._in_flight.get(_place(candidate), 0)
+        traffic = self._traffic.get(_place(candidate))
+        return 0 if traffic is None else traffic.in_flight
 
     def pace(self, candidate: Candidate) -> float | None:
         """Seconds until an answer begins, on average; a reply in one piece begins when it is there."""
-        known = self._paces.get(_way(candidate))
+        known = self._lanes.get(_way(candidate))
         return None if known is None else known.seconds
 
     def is_unheard(self, candidate: Candidate, now: float) -> bool:
-        known = self._paces.get(_way(candidate))
+        known = self._lanes.get(_way(candidate))
         return known is None or now - known.touched >= LONG_UNHEARD
 
     def next_in_turn(self, scope: Scope, candidates: Sequence[Candidate]) -> int:
@@ -90,61 +94,69 @@ class LoadBoard:
             self._credits.popitem(last=False)
         return best
 
-    # --- told by permits ---
-
-    def answered(self, way: _Way, seconds: float, now: float) -> None:
-        pace = self._touched(way, now)
-        known = pace.seconds
-        pace.seconds = seconds if known is None else known + ALPHA * (seconds - known)
-
-    def left(self, way: _Way) -> None:
-        place = way[:2]
-        rest = self._in_flight[place] - 1
-        if rest:
-            self._in_flight[place] = rest
-        else:
-            del self._in_flight[place]
-
-    def _touched(self, way: _Way, now: float) -> _Pace:
-        pace = self._paces.get(way)
-        if pace is None:
-            pace = self._paces[way] = _Pace(now)
-            if len(self._paces) > LATENCIES_KEPT:
-                self._paces.popitem(last=False)
-        else:
-            pace.touched = now
-            self._paces.move_to_end(way)
-        return pace
+    def _forget_lanes(self) -> None:
+        """The longest untouched, many at once: the names of models may be whatever callers make up."""
+        too_many = len(self._lanes) - LATENCIES_KEPT + LATENCIES_KEPT // 8
+        for lane in sorted(self._lanes.values(), key=_touched)[:too_many]:
+            lane.is_kept = False
+            del self._lanes[_way(lane.candidate)]
 
 
-class _Flight(Permit):
+class _Traffic(msgspec.Struct, eq=False):
+    """Of one channel, whatever the model."""
+
+    in_flight: int = 0
+
+
+class Lane(msgspec.Struct, eq=False):
+    """One model on one channel, and how fast it was."""
+
+    board: LoadBoard
+    candidate: Candidate
+    traffic: _Traffic
+    touched: float  # when it was last asked, or answered
+    seconds: float | None = None  # until an answer began, on average; None: it never did
+    is_kept: bool = True  # on the board, so that others see what is noted here
+
+    def boarded(self, breaker: Breaker, epoch: int | None, now: float) -> Permit:
+        self.touched = now
+        self.traffic.in_flight += 1
+        return _Flight(breaker, epoch, lane=self, started=now)
+
+    def answered(self, seconds: float, now: float) -> None:
+        lane = self if self.is_kept else self.board.lane(self.candidate, now)
+        lane.touched = now
+        known = lane.seconds
+        lane.seconds = seconds if known is None else known + ALPHA * (seconds - known)
+
+
+_touched = attrgetter("touched")
+
+
+class _Flight(Permit, kw_only=True, eq=False):
     """A permit that tells the load board as well."""
 
-    __slots__ = ("_board", "_is_aboard", "_is_answered", "_permit", "_started", "_way")
-
-    def __init__(self, board: LoadBoard, way: _Way, permit: Permit, now: float) -> None:
-        self._board = board
-        self._way = way
-        self._permit = permit
-        self._started = now
-        self._is_answered = False
-        self._is_aboard = True
+    lane: Lane
+    started: float
 
     @override
     def began(self, now: float) -> None:
-        self._permit.began(now)
-        if self._is_aboard and not self._is_answered:
-            self._is_answered = True
-            self._board.answered(self._way, now - self._started, now)
+        if self.is_settled or self.is_proved:
+            return
+        self.is_proved = True
+        self.breaker.reply_began(self.epoch, now)
+        self.lane.answered(now - self.started, now)
 
     @override
     def settle(self, outcome: Outcome, now: float, retry_after: float | None = None) -> None:
-        self._permit.settle(outcome, now, retry_after)
-        if self._is_aboard:
-            self._is_aboard = False
-            self._board.left(self._way)
-            if outcome is Outcome.SUCCESS and not self._is_answered:
-                self._board.answered(self._way, now - self._started, now)
+        if self.is_settled:
+            return
+        self.is_settled = True
+        self.breaker.attempt_ended(self.epoch, outcome, now, retry_after, self.is_proved)
+        lane = self.lane
+        lane.traffic.in_flight -= 1
+        if outcome is _SUCCESS and not self.is_proved:
+            lane.answered(now - self.started, now)
 
 
 def chosen(

@@ -119,6 +119,15 @@ class Waterfall:
         self._turns += turn is not None
         return turn
 
+    def go_on_after(self, terms: Terms, permit: Permit) -> Turn:
+        """Instead of the first `next`: the first provider's only channel was asked without us (see Shortcut)."""
+        self._is_inside = True
+        self._budget.enter()
+        self._turns = 1
+        self._straight, self._unasked = terms, self._unasked[1:]
+        candidate = terms.candidates[0]
+        return Turn(candidate=candidate, permit=permit, seat=_Seat(candidate, permit.breaker))
+
     def leg(self, now: float) -> Turn | None:
         """One more channel beside those that are being asked: untried, and of the same provider or pool."""
         round_ = self._round

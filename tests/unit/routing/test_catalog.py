@@ -190,7 +190,7 @@ def test_names_that_callers_make_up_are_not_kept_without_end(monkeypatch):
     catalog = Catalog(tuple(provider(str(n), {"*": None}) for n in range(4)))
     for number in range(100):
         assert len(catalog.listing(f"m{number}").terms) == 4
-        assert catalog._terms_kept <= 20
+        assert catalog._listings.terms_kept <= 20
         assert len(catalog._listings) <= 4
     name = "m" * 10_000
     assert len(catalog.listing(name).terms) == 4

@@ -353,11 +353,39 @@ def test_what_is_remembered_is_bounded(monkeypatch):
     for number in range(40):
         desk.takes(candidate(f"c{number}", model=f"m{number}"), 1.0)
         desk.picks("round_robin", row(a=1, b=1), scope=(f"{number}",))
-    assert len(desk.load._paces) == 5
+    assert len(desk.load._lanes) == 5
     assert len(desk.load._credits) == 7
-    assert desk.load._in_flight == {}
+    assert not any(place.in_flight for place in desk.load._traffic.values())
     assert desk.load.pace(candidate("c39", model="m39")) == 1.0  # the newest are kept
     assert desk.load.pace(candidate("c0", model="m0")) is None
+
+
+def test_those_that_were_asked_last_are_remembered(monkeypatch):
+    monkeypatch.setattr(policies, "LATENCIES_KEPT", 16)
+    desk = Desk()
+    for number in range(16):
+        desk.takes(candidate("a", model=f"m{number}"), 1.0)
+    desk.takes(candidate("a", model="m0"), 1.0)
+    desk.takes(
+        candidate("a", model="new"), 1.0
+    )  # three are forgotten, so that the next two cost nothing
+    known = [n for n in range(16) if desk.load.pace(candidate("a", model=f"m{n}")) is not None]
+    assert known == [0, *range(4, 16)]
+    assert desk.load.pace(candidate("a", model="new")) == 1.0
+
+
+def test_what_was_forgotten_on_its_way_is_heard_all_the_same(monkeypatch):
+    monkeypatch.setattr(policies, "LATENCIES_KEPT", 1)
+    board, breaker = LoadBoard(), Breaker(HealthLimits())
+    early, late = (board.boarded(candidate(), breaker.admit(0), at) for at in (0, 1))
+    other = board.boarded(candidate("other"), breaker.admit(2), 2)
+    assert board.pace(candidate()) is None
+    assert board.in_flight(candidate()) == 2
+    early.settle(Outcome.SUCCESS, 4)
+    other.settle(Outcome.SUCCESS, 3)
+    late.settle(Outcome.SUCCESS, 5)
+    assert board.in_flight(candidate()) == 0
+    assert board.pace(candidate()) == 4
 
 
 def test_a_permit_is_still_a_permit():

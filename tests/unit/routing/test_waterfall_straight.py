@@ -16,6 +16,7 @@ from monoize.routing.budget import RetryBudget
 from monoize.routing.catalog import Catalog
 from monoize.routing.health import HealthBoard
 from monoize.routing.policy import LoadBoard
+from monoize.routing.shortcut import Shortcuts
 from monoize.routing.verdict import Verdict
 from monoize.routing.waterfall import Turn, Wanted, Waterfall
 from monoize.settings import (
@@ -44,6 +45,22 @@ class RoundByRound(Waterfall):
     @override
     def _only_choice(self, now: float) -> Turn | None:
         return None
+
+
+class AfterShortcut(Waterfall):
+    """Its first turn is a shortcut's, where there is one."""
+
+    def __init__(self, wanted: Wanted, catalog: Catalog, board: HealthBoard, *others: Any) -> None:
+        super().__init__(wanted, catalog, board, *others)
+        self.shortcut = Shortcuts(catalog, board, self._load, None)[wanted.model]
+        plain = msgspec.structs.replace(wanted, ceiling=None, conversation=None)
+        self.asks = None if plain == Wanted(model=wanted.model) else wanted
+
+    @override
+    def next(self, now: float) -> Turn | None:
+        shortcut, self.shortcut = self.shortcut, None
+        permit = shortcut and shortcut.permit(self.asks, self._wanted.ceiling, now)
+        return self.go_on_after(shortcut.terms, permit) if permit else super().next(now)
 
 
 class Dice:
@@ -160,12 +177,14 @@ asked = st.lists(
 @PATIENT
 @given(provider("p"), provider("q"), asked)
 def test_the_short_way_tells_and_leaves_what_the_long_way_does(p, q, requests):
-    short, long = World(Waterfall, (p, q)), World(RoundByRound, (p, q))
+    short, shorter, long = (
+        World(kind, (p, q)) for kind in (Waterfall, AfterShortcut, RoundByRound)
+    )
     for want, ends in requests:
-        short.ask(want, ends)
-        long.ask(want, ends)
-        assert short.told == long.told
-        assert short.state() == long.state()
+        for world in (short, shorter, long):
+            world.ask(want, ends)
+        assert short.told == shorter.told == long.told
+        assert short.state() == shorter.state() == long.state()
 
 
 PLAIN = ProviderSettings(
@@ -201,7 +220,36 @@ def test_the_short_way_is_for_one_channel_and_nothing_to_choose(changes, want, i
     assert (way._only_choice(0.0) is not None) is is_short
 
 
-@pytest.mark.parametrize("kind", [Waterfall, RoundByRound])
+KINDS = pytest.mark.parametrize("kind", [Waterfall, AfterShortcut, RoundByRound])
+
+
+@pytest.mark.spec("D9", "D11")
+@KINDS
+@pytest.mark.parametrize(
+    ("ends", "asked"),
+    [
+        (["ok"], "p"),
+        (["failed", "ok"], "pp"),  # repeated
+        (
+            ["failed", "failed"],
+            "pp",
+        ),  # not well any more, and q is no last resort: somebody was asked
+        (["forward"], "p"),
+        (["final"], "p"),
+        (["skips", "ok"], "pq"),  # nothing was sent: q may be the last resort
+    ],
+)
+def test_the_others_are_asked_after_the_first_as_ever(kind, ends, asked):
+    own = HealthSettings(failure_threshold=1)
+    unwell = msgspec.structs.replace(PLAIN, id="q", health=own)
+    world = World(kind, (msgspec.structs.replace(PLAIN, channel_retries=1), unwell))
+    world.board.breaker(unwell, unwell.channels[0], "m").admit(0.0).settle(Outcome.FAILURE, 0.0)
+    world.ask(CALL, [*ends, *["ok"] * 3])
+    told = [turn[0] for turn in world.told if isinstance(turn, tuple)]
+    assert "".join(told) == asked
+
+
+@KINDS
 def test_who_was_asked_is_not_asked_again_whatever_became_of_it(kind):
     world = World(kind, (PLAIN, msgspec.structs.replace(PLAIN, id="q")))
     way = kind(CALL, world.catalog, world.board, world.budget, world.affinity, Dice())
