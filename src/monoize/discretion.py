@@ -52,17 +52,25 @@ class Discretion:
     """Bytes on their way back, without secrets, wherever they are cut; one for each reply."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._forms = _byte_forms(tuple(secrets))
+        self._forms, self._letters = _byte_forms(tuple(secrets))
         self._held = b""
 
     def whole(self, data: bytes) -> bytes:
-        return self.feed(data) + self.close()
+        """Of a reply that is not cut; nothing is remembered, so that this serves any number of them."""
+        for form in self._forms:
+            data = data.replace(form, _MASK)
+        return data
 
     def feed(self, chunk: bytes) -> bytes:
         """The chunk, but for an end that may be the beginning of a secret: that waits for the next one."""
         data = self._held + chunk if self._held else chunk
         for form in self._forms:
             data = data.replace(form, _MASK)
+        if (
+            data[-1:] not in self._letters
+        ):  # as at the end of an event: a line's end is in no secret
+            self._held = b""
+            return data
         end = len(data)
         for form in self._forms:
             end = min(end, _beginning(form, data))
@@ -84,7 +92,7 @@ def _beginning(form: bytes, data: bytes) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _byte_forms(secrets: tuple[str, ...]) -> tuple[bytes, ...]:
-    """Longest first: a secret may be the beginning of another one."""
+def _byte_forms(secrets: tuple[str, ...]) -> tuple[tuple[bytes, ...], bytes]:
+    """Longest first: a secret may be the beginning of another one. And every byte that is in any of them."""
     found = {form.encode("utf-8", "replace") for secret in secrets for form in forms(secret)}
-    return tuple(sorted(found, key=len, reverse=True))
+    return tuple(sorted(found, key=len, reverse=True)), bytes(sorted(set(b"".join(found))))

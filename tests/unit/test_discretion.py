@@ -39,6 +39,17 @@ def test_a_whole_reply() -> None:
     assert Discretion(SECRETS).whole(TEXT) == CLEAN
 
 
+@given(
+    st.lists(
+        st.sampled_from([b"aab/aabaa", b"aab", b"/a", b"sk-channel-0123", b"sk-", b"\n\n", b"x"])
+    )
+)
+def test_a_whole_reply_is_what_its_pieces_are(pieces: list[bytes]) -> None:
+    discretion, whole = Discretion(SECRETS), Discretion(SECRETS)
+    cut = b"".join([discretion.feed(piece) for piece in pieces]) + discretion.close()
+    assert whole.whole(b"".join(pieces)) == whole.whole(b"".join(pieces)) == cut
+
+
 @given(st.binary())
 def test_what_holds_no_secret_passes_untouched(data: bytes) -> None:
     assert Discretion(SECRETS).whole(data) == data

@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
+from typing_extensions import override
 
 from monoize import wirejson
+from monoize.discretion import Discretion
 from monoize.errors import ProviderError, UpstreamError, UpstreamUnreadable
 from monoize.pipeline.call import Trace
 from monoize.pipeline.kit import Kit
@@ -21,6 +23,8 @@ __all__ = ["Exchange"]
 _FIRST_FAILURE = 300
 _SECONDS_TO_EXPLAIN = 10.0  # for the body of an error: somebody else may be waiting to try
 
+_NOT_SENT = "nothing was sent yet"
+
 ReadsError = Callable[[int, Any], ProviderError]  # status and body -> what the provider means
 
 
@@ -28,7 +32,7 @@ class Exchange:
     """Owns the reply from `send` to `close`."""
 
     def __init__(self, candidate: Candidate, kit: Kit, trace: Trace) -> None:
-        self.line = kit.line(candidate)
+        self.line = kit.lines.of(candidate, kit.timeouts)
         self.kit = kit
         self.trace = trace
         self.reply: UpstreamReply | None = None
@@ -49,16 +53,27 @@ class Exchange:
 
         Raises UpstreamRefused for the provider's own no, UpstreamFailed for what may work elsewhere.
         """
-        self.trace.attempts += 1
-        started = self.kit.clock.monotonic()
+        kit, line, trace = self.kit, self.line, self.trace
+        trace.attempts += 1
+        monotonic = kit.clock.monotonic
+        started = monotonic()
         try:
-            client = self.kit.engines if self.line.is_local else self.kit.client
-            self.reply = await client.send(self._call(path, body, headers, method))
-            if self.reply.status >= _FIRST_FAILURE:
-                await self._refuse(self.reply, reads_error)
+            self.reply = reply = await (kit.engines if line.is_local else kit.client).send(
+                UpstreamCall(
+                    url=line.url(path),
+                    headers=headers,
+                    body=body,
+                    method=method,
+                    proxy=line.channel.proxy,
+                    first_byte_seconds=line.first_byte_seconds,
+                    idle_seconds=line.idle_seconds,
+                )
+            )
+            if reply.status >= _FIRST_FAILURE:
+                await self._refuse(reply, reads_error)
         finally:
-            self.trace.upstream_seconds += self.kit.clock.monotonic() - started
-        return self.reply
+            trace.upstream_seconds += monotonic() - started
+        return reply
 
     async def close(self) -> None:
         if self.reply is not None:
@@ -66,42 +81,27 @@ class Exchange:
 
     async def read(self) -> bytes:
         """The whole reply, without our secrets: some providers repeat the key that they were sent (D18)."""
-        if self.reply is None:
-            raise UpstreamUnreadable("nothing was sent yet")
+        reply, limit = self.reply, self.kit.limits.reply_bytes
+        if reply is None:
+            raise UpstreamUnreadable(_NOT_SENT)
+        raw = reply.arrived(limit)  # most are there with their head
+        if raw is None:
+            raw = await self._waited_for(reply, limit)
+        return self.line.discreet(raw)
+
+    async def _waited_for(self, reply: UpstreamReply, limit: int) -> bytes:
         started = self.kit.clock.monotonic()
         try:
-            raw = await self.reply.read(self.kit.limits.reply_bytes)
+            return await reply.read(limit)
         finally:
             self.trace.upstream_seconds += self.kit.clock.monotonic() - started
-            await self.close()
-        return self.line.discretion().whole(raw)
+            await reply.close()
 
-    async def chunks(self, beat: float | None = None) -> AsyncIterator[bytes]:
+    def chunks(self, beat: float | None = None) -> AsyncIterator[bytes]:
         """The same as it comes; some may be empty, one at least for every `beat` seconds of silence."""
         if self.reply is None:
-            raise UpstreamUnreadable("nothing was sent yet")
-        discretion = self.line.discretion()
-        async for chunk in self.reply.chunks(beat):
-            yield discretion.feed(chunk)
-        yield discretion.close()
-
-    def _call(
-        self,
-        path: str,
-        body: bytes | Streamed,
-        headers: Mapping[str, str],
-        method: Literal["POST", "GET"],
-    ) -> UpstreamCall:
-        line = self.line
-        return UpstreamCall(
-            url=line.url(path),
-            headers=headers,
-            body=body,
-            method=method,
-            proxy=line.channel.proxy,
-            first_byte_seconds=line.first_byte_seconds,
-            idle_seconds=line.idle_seconds,
-        )
+            raise UpstreamUnreadable(_NOT_SENT)
+        return _Discreet(self.reply.chunks(beat), self.line.discretion())
 
     async def _refuse(self, reply: UpstreamReply, reads_error: ReadsError) -> None:
         try:
@@ -111,12 +111,35 @@ class Exchange:
             body = b""
         finally:
             await reply.close()
-        error = reads_error(reply.status, _json_or_text(self.line.discretion().whole(body)))
+        error = reads_error(reply.status, _json_or_text(self.line.discreet(body)))
         pause = retry_after(reply.headers, self.kit.clock.now())
         if pause is not None:
             details = {**(error.details or {}), "retry_after": pause}
             error = msgspec.structs.replace(error, details=details)
         raise failure(error, reply.status)
+
+
+class _Discreet(AsyncIterator[bytes]):
+    """Chunks without our secrets. Cheaper than a generator: a stream passes here once per chunk."""
+
+    def __init__(self, chunks: AsyncIterator[bytes], discretion: Discretion) -> None:
+        self._next = chunks.__anext__
+        self._feed = discretion.feed
+        self._close = discretion.close
+        self._is_over = False
+
+    @override
+    async def __anext__(self) -> bytes:
+        if self._is_over:
+            raise StopAsyncIteration
+        try:
+            return self._feed(await self._next())
+        except StopAsyncIteration:
+            self._is_over = True
+            rest = self._close()
+            if not rest:
+                raise
+            return rest
 
 
 def _json_or_text(body: bytes) -> Any:

@@ -13,6 +13,7 @@ from monoize.protocol import Protocol
 from monoize.routing.catalog import Candidate
 from monoize.settings import TimeoutSettings
 from monoize.upstream.address import joined_url
+from monoize.upstream.client import FixedHeaders
 from monoize.upstream.engine_client import LOCAL_SCHEME
 
 __all__ = ["Line", "Lines"]
@@ -33,10 +34,11 @@ class Line:
         self.first_byte_seconds = _seconds(provider.request_timeout_ms, timeouts.first_byte)
         self.idle_seconds = _seconds(provider.idle_timeout_ms, timeouts.idle)
         self._secrets = tuple(channel_secrets(channel))
+        self.discreet = Discretion(self._secrets).whole  # a whole reply, without our secrets
         self._own = {name.lower(): value for name, value in channel.headers.items()}
         self._forwarded = tuple(name.lower() for name in channel.forward_headers)
         self._urls: dict[str, str] = {}
-        self._headers: dict[tuple[str, bool, bool], tuple[Mapping[str, str], tuple[str, ...]]] = {}
+        self._headers: dict[tuple[str, bool, bool], tuple[FixedHeaders, tuple[str, ...]]] = {}
 
     def url(self, path: str) -> str:
         found = self._urls.get(path)
@@ -60,14 +62,14 @@ class Line:
         if found is None:
             found = self._headers[key] = self._written(spoken, stream, same_dialect)
         usual, allowed = found
-        passed = [name for name in allowed if name in caller]
-        if not passed:
+        if not allowed or caller.keys().isdisjoint(allowed):
             return usual
-        return {**usual, **{name: caller[name] for name in passed}, **self._own}
+        passed = {name: caller[name] for name in allowed if name in caller}
+        return {**usual, **passed, **self._own}
 
     def _written(
         self, spoken: Protocol, stream: bool, same_dialect: bool
-    ) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    ) -> tuple[FixedHeaders, tuple[str, ...]]:
         features = tuple(name.lower() for name in spoken.feature_headers) if same_dialect else ()
         usual = {
             "content-type": "application/json",
@@ -75,7 +77,7 @@ class Line:
             **spoken.headers(self.channel.api_key),
             **self._own,
         }
-        return usual, (*features, *self._forwarded)
+        return FixedHeaders(usual), (*features, *self._forwarded)
 
     def with_own(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         return {**headers, **self._own} if self._own else headers
@@ -91,13 +93,10 @@ class Lines:
         self._known: dict[tuple[str, str], Line] = {}
 
     def of(self, candidate: Candidate, timeouts: TimeoutSettings) -> Line:
-        key = (candidate.provider.id, candidate.channel.id)
+        provider, channel = candidate.provider, candidate.channel
+        key = (provider.id, channel.id)
         line = self._known.get(key)
-        if (
-            line is None
-            or line.channel is not candidate.channel
-            or line.provider is not candidate.provider
-        ):
+        if line is None or line.channel is not channel or line.provider is not provider:
             line = self._known[key] = Line(candidate, timeouts)
         return line
 

@@ -41,7 +41,12 @@ class Access:
         self._callers = {
             key.key: _caller(key, (rules or {}).get(key.name, ())) for key in keys if key.enabled
         }
-        self._bearers = {f"Bearer {key}": caller for key, caller in self._callers.items()}
+        # As most of them write it, and free to call from anywhere.
+        self._bearers = {
+            f"Bearer {key}": caller
+            for key, caller in self._callers.items()
+            if caller.policy.addresses is None
+        }
         self._keyring = keyring
         self._sessions = sessions
         self._open = not keys and not has_keys  # then it serves loopback only (INTERFACES)
@@ -61,6 +66,19 @@ class Access:
         if self._sessions is None:
             raise Forbidden("nobody signs in here", code="no_sign_in")
         return self._sessions
+
+    def regular(self, headers: Mapping[str, str]) -> Caller | None:
+        """Who calls, where `check_site` and `caller_of` need no second look, as with nearly every call of a program.
+
+        None: they are to be asked.
+        """
+        if (
+            headers.get("host", "") in self._good_hosts
+            and "origin" not in headers
+            and "sec-fetch-site" not in headers
+        ):
+            return self._bearers.get(headers.get("authorization", ""))
+        return None
 
     # --- pages from elsewhere ---
 
@@ -118,8 +136,8 @@ class Access:
         peer: str | None = None,
     ) -> Caller:
         """Who calls, by the key in whichever header its SDK uses, or by a session; nobody where no keys are configured."""
-        caller = self._bearers.get(headers.get("authorization", ""))  # as most of them write it
-        if caller is not None and caller.policy.addresses is None:
+        caller = self._bearers.get(headers.get("authorization", ""))
+        if caller is not None:
             return caller
         if self._open:
             if sites.is_browsers(headers) and method not in _SAFE:

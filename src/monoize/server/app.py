@@ -20,14 +20,15 @@ from monoize.errors import (
     NotFound,
     Unauthorized,
 )
-from monoize.pipeline.call import Answer
+from monoize.pipeline.call import Answer, Caller
 from monoize.protocol import protocol
 from monoize.server import health, model_calls, models, paths, tools
 from monoize.server.asgi import Receive, Send
 from monoize.server.ending import when_told_to_stop
 from monoize.server.house import House
-from monoize.server.http import CallerGone, HttpRequest, json_answer
+from monoize.server.http import FORWARDED, CallerGone, HttpRequest, json_answer
 from monoize.server.late import Door, Late, imported
+from monoize.server.state import State
 from monoize.settings import LimitSettings
 from monoize.telemetry import logs
 
@@ -57,7 +58,7 @@ def _route(method: str, path: str, door: Door, *, needs_key: bool = True) -> Rou
     return Route(method, re.compile(path), door, needs_key)
 
 
-# Plain paths are looked up at once, the others tried in order.
+# Plain paths are looked up at once, the others tried in order; none of the former is the management's.
 ROUTES = (
     _route("POST", "/v1/chat/completions", model_calls.chat_completions),
     _route("POST", "/v1/responses", model_calls.responses),
@@ -154,19 +155,21 @@ class App:
         request.started = kit.clock.monotonic()
         logs.request_id.set(request.request_id)
         try:
-            _check_headers(request, kit.limits)
-            state.access.check_site(headers, request.method, request.path)
+            if request.came_bytes > kit.limits.header_bytes:
+                _check_headers(request, kit.limits)
+            caller = state.access.regular(headers)
+            if caller is None:
+                state.access.check_site(headers, request.method, request.path)
             request.peer = request.address
-            forwarded = headers.get("x-forwarded-for", "")
-            request.address = state.proxies.caller_address(request.address, forwarded)
-            if paths.is_managements(request.path):
-                return await api.answered(request, state, self.house)
-            route, names = _found(request)
+            request.address = state.proxies.caller_address(
+                request.address, headers.get(FORWARDED, "")
+            )
+            route = _PLAIN.get((request.method, request.path))
+            if route is None:
+                return await self._elsewhere(request, state)
             if route.needs_key:
-                request.caller = await state.access.caller_of(
-                    headers, request.address, request.method, request.peer
-                )
-            return await route.door(request, state, **names)
+                request.caller = caller or await _caller(request, state)
+            return await route.door(request, state)
         except MonoizeError as error:
             return self._refusal(request, error)
         except (wirejson.JsonError, RecursionError, UnicodeEncodeError) as error:
@@ -177,6 +180,15 @@ class App:
         except Exception:  # the outermost loop of a request
             log.exception("a request failed by a defect of ours")
             return self._refusal(request, MonoizeError("internal error; the log has the details"))
+
+    async def _elsewhere(self, request: HttpRequest, state: State) -> Answer:
+        """At an address that has names in it, or is the management's, or nobody's."""
+        if paths.is_managements(request.path):
+            return await api.answered(request, state, self.house)
+        route, names = _found(request)
+        if route.needs_key:
+            request.caller = await _caller(request, state)
+        return await route.door(request, state, **names)
 
     def _refusal(self, request: HttpRequest, error: MonoizeError) -> Answer:
         if error.http_status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -194,12 +206,17 @@ class App:
 
 
 def _check_headers(request: HttpRequest, limits: LimitSettings) -> None:
-    if request.came_bytes <= limits.header_bytes:
-        return
+    """What came at once may hold some of the body too: only when it is much are they counted."""
     if sum(len(name) + len(value) for name, value in request.headers.items()) > limits.header_bytes:
         raise InvalidRequest(
             f"the headers are larger than {limits.header_bytes} bytes", http_status=431
         )
+
+
+async def _caller(request: HttpRequest, state: State) -> Caller:
+    return await state.access.caller_of(
+        request.headers, request.address, request.method, request.peer
+    )
 
 
 def _found(request: HttpRequest) -> tuple[Route, dict[str, str]]:

@@ -31,18 +31,18 @@ class Line(Interface):
 class ArrivingBody(RequestBody):
     """`is_taken`: its reader has seen the end of it, so only the caller's leaving can still come."""
 
-    __slots__ = ("_gone", "_is_asked_for", "_is_over", "_line", "_pieces", "_size", "_unwanted", "_waiter", "is_taken")  # fmt: skip
+    # As they are for a body that has come with its head, in one piece, and is taken at once.
+    is_taken = False
+    _size = 0
+    _is_asked_for = True
+    _is_over = False
+    _gone = False
+    _unwanted = False
+    _waiter: asyncio.Future[None] | None = None
 
     def __init__(self, line: Line) -> None:
-        self.is_taken = False
         self._line = line
-        self._is_asked_for = True
         self._pieces: list[bytes] = []
-        self._size = 0
-        self._is_over = False
-        self._gone = False
-        self._unwanted = False
-        self._waiter: asyncio.Future[None] | None = None
 
     # --- for its reader ---
 
@@ -76,8 +76,10 @@ class ArrivingBody(RequestBody):
         pieces = self._pieces
         if not pieces:
             return b""
-        self._pieces, self._size = [], 0
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self._size = 0
+        return data
 
     async def _more(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
         """Until there is news. TimeoutError: not by then."""
@@ -99,8 +101,8 @@ class ArrivingBody(RequestBody):
         if self._unwanted:
             return
         self._pieces.append(data)
-        self._size += len(data)
-        if self._size > HIGH_WATER:
+        self._size = size = self._size + len(data)
+        if size > HIGH_WATER:
             self._line.hold()
         if self._waiter is not None:
             _wake(self._waiter)

@@ -44,6 +44,7 @@ class Connection(asyncio.Protocol):
         self._server = server_state
         self._app_state = app_state
         self._app: Application = config.loaded_app
+        self._most = config.limit_concurrency
         self._loop = _loop or asyncio.get_running_loop()
         self._context = copy_context()  # of no request: none inherits from the one before
         self._transport: asyncio.Transport
@@ -165,7 +166,7 @@ class Connection(asyncio.Protocol):
     # --- requests in their order ---
 
     def _take(self, turn: Turn) -> None:
-        most, server = self._config.limit_concurrency, self._server
+        most, server = self._most, self._server
         if most is not None and (len(server.connections) >= most or len(server.tasks) >= most):
             log.warning("more than %s connections or requests (server.limits.connections)", most)
             words = "Service Unavailable"
@@ -181,18 +182,21 @@ class Connection(asyncio.Protocol):
         if turn.refusal is not None:
             self._break_off(turn)
             return
-        turn.task = self._loop.create_task(self._work(turn), context=self._context.copy())
-        self._server.tasks.add(turn.task)
+        turn.task = task = self._loop.create_task(self._work(turn), context=self._context.copy())
+        self._server.tasks.add(task)
 
     async def _work(self, turn: Turn) -> None:
         """To the last byte of the answer, unless the caller leaves before (T18)."""
         try:
             answer = await self._app.respond(turn.request)
             turn.is_answering = True
-            if isinstance(answer.body, bytes):
-                await self._send(turn, answer)
+            body = answer.body
+            if isinstance(body, bytes):
+                if self._outlet.is_shut and not self._is_lost:
+                    await self._outlet.opened()
+                self._send(turn, answer, body)
             else:
-                await self._stream(turn, answer, answer.body)
+                await self._stream(turn, answer, body)
         except CallerGone:
             pass
         except Exception:  # the outermost loop of a request
@@ -203,12 +207,12 @@ class Connection(asyncio.Protocol):
             if turn is self._current:
                 self._break_off(turn)
 
-    def _finish(self, turn: Turn) -> None:
+    def _finish(self, turn: Turn, *, closes: bool) -> None:
         """It is answered; what is left of its body is of no interest."""
         self._server.total_requests += 1
-        closes = self._closes_after(turn)
         self._current = None
-        turn.body.drop()
+        if not turn.body.is_taken:
+            turn.body.drop()
         if closes:
             self._end()
         elif self._waiting:
@@ -218,7 +222,7 @@ class Connection(asyncio.Protocol):
             self._end()
         else:
             self._quiet_since = self._loop.time()
-        if not self._waiting and not self._is_deaf:
+        if self._is_held and not self._waiting and not self._is_deaf:
             self.go_on()
 
     def _break_off(self, turn: Turn) -> None:
@@ -251,34 +255,42 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def _closes_after(self, turn: Turn) -> bool:
-        return not turn.keeps_alive or (self._is_stopping and not self._waiting)
+        return (self._is_stopping and not self._waiting) or not turn.keeps_alive
 
     # --- answers ---
 
-    async def _stream(self, turn: Turn, answer: Answer, body: Body) -> None:
-        try:
-            await self._send(turn, answer)
-        finally:
-            await body.aclose()  # also when the caller left before its first byte (T18)
-
-    async def _send(self, turn: Turn, answer: Answer) -> None:
+    def _send(self, turn: Turn, answer: Answer, body: bytes) -> None:
         if self._is_lost:
             return
-        outlet, body, request = self._outlet, answer.body, turn.request
-        if outlet.is_shut:
-            await outlet.opened()
+        request, closes = turn.request, self._closes_after(turn)
         is_bodiless = request.method == "HEAD"
-        closes = self._closes_after(turn)
-        shared = self._shared()
-        head = head_of(answer, request.request_id, shared, closes=closes, is_bodiless=is_bodiless)
+        shared = _default_lines.text(self._server.default_headers)
+        head, _ = head_of(
+            answer, request.request_id, shared, closes=closes, is_bodiless=is_bodiless
+        )
         turn.is_written = True
-        if is_bodiless:
-            outlet.whole(head.raw, b"")
-        elif isinstance(body, bytes):
-            outlet.whole(head.raw, body)
-        else:
-            await outlet.stream(head, body)
-        self._finish(turn)
+        self._outlet.whole(head, b"" if is_bodiless else body)
+        self._finish(turn, closes=closes)
+
+    async def _stream(self, turn: Turn, answer: Answer, body: Body) -> None:
+        try:
+            if self._outlet.is_shut and not self._is_lost:
+                await self._outlet.opened()
+            if self._is_lost:
+                return
+            request, closes = turn.request, self._closes_after(turn)
+            is_bodiless = request.method == "HEAD"
+            head, left = head_of(
+                answer, request.request_id, self._shared(), closes=closes, is_bodiless=is_bodiless
+            )
+            turn.is_written = True
+            if is_bodiless:
+                self._outlet.whole(head, b"")
+            else:
+                await self._outlet.stream(head, left, body)
+            self._finish(turn, closes=self._closes_after(turn))
+        finally:
+            await body.aclose()  # also when the caller left before its first byte (T18)
 
     def _shared(self) -> str:
         return _default_lines.text(self._server.default_headers)

@@ -18,6 +18,7 @@ from monoize.settings import LimitSettings, TimeoutSettings
 
 __all__ = [
     "EMPTY",
+    "FORWARDED",
     "Application",
     "CallerGone",
     "HttpRequest",
@@ -26,6 +27,9 @@ __all__ = [
     "declared_size",
     "headers_of",
     "json_answer",
+    "json_here",
+    "name_of",
+    "names_known",
     "path_of",
     "query_of",
     "read_body",
@@ -34,10 +38,10 @@ __all__ = [
 
 Pairs: TypeAlias = Sequence[tuple[bytes, bytes]]
 
-_FORWARDED = "x-forwarded-for"
+FORWARDED = "x-forwarded-for"
 _LENGTH = re.compile("[0-9]{1,18}")
 # Names as callers write them: nearly always the same few. What strangers make up must not fill the memory.
-_names: dict[bytes, str] = {}
+names_known: dict[bytes, str] = {}
 _NAMES_KEPT = 512
 
 
@@ -120,17 +124,20 @@ class Application(Interface):
 
 
 def headers_of(pairs: Pairs) -> dict[str, str]:
-    headers = {_names.get(k) or _name(k): v.decode("latin-1") for k, v in pairs}
-    if _FORWARDED in headers:  # each proxy on the way may add a line of its own
-        lines = (v.decode("latin-1") for k, v in pairs if _name(k) == _FORWARDED)
-        headers[_FORWARDED] = ",".join(lines)
+    headers = {name_of(k): v.decode("latin-1") for k, v in pairs}
+    if FORWARDED in headers:  # each proxy on the way may add a line of its own
+        lines = (v.decode("latin-1") for k, v in pairs if name_of(k) == FORWARDED)
+        headers[FORWARDED] = ",".join(lines)
     return headers
 
 
-def _name(raw: bytes) -> str:
-    name = raw.decode("latin-1").lower()
-    if len(_names) < _NAMES_KEPT:
-        _names[raw] = name
+def name_of(raw: bytes) -> str:
+    """In lower case; remembered in `names_known`."""
+    name = names_known.get(raw)
+    if name is None:
+        name = raw.decode("latin-1").lower()
+        if len(names_known) < _NAMES_KEPT:
+            names_known[raw] = name
     return name
 
 
@@ -157,7 +164,8 @@ def _here(request: HttpRequest, limits: LimitSettings) -> bytes | None:
     size = len(raw) if raw is not None else declared_size(request) or 0
     if size > limits.body_bytes:
         raise _too_large(limits)
-    check_coding(request)
+    if "content-encoding" in request.headers:
+        check_coding(request)
     return raw
 
 
@@ -180,9 +188,19 @@ def _too_large(limits: LimitSettings) -> PayloadTooLarge:
 async def read_json(
     request: HttpRequest, limits: LimitSettings, timeouts: TimeoutSettings
 ) -> tuple[bytes, Mapping[str, Any]]:
+    found = json_here(request, limits)
+    return found if found is not None else _object(await _arrived(request, limits, timeouts))
+
+
+def json_here(
+    request: HttpRequest, limits: LimitSettings
+) -> tuple[bytes, Mapping[str, Any]] | None:
+    """`read_json` where there is nothing to wait for; None: the body has not come to its end yet."""
     raw = _here(request, limits)
-    if raw is None:
-        raw = await _arrived(request, limits, timeouts)
+    return None if raw is None else _object(raw)
+
+
+def _object(raw: bytes) -> tuple[bytes, Mapping[str, Any]]:
     try:
         wire = wirejson.loads(raw)
     except wirejson.JsonError as error:

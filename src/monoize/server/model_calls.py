@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeAlias
+
 from monoize.pipeline.call import Answer, Incoming, Trace
 from monoize.pipeline.count import count_tokens
+from monoize.pipeline.kit import Kit
 from monoize.pipeline.run import run
 from monoize.protocol import protocol
-from monoize.server.http import HttpRequest, read_json
+from monoize.server.http import HttpRequest, json_here, read_json
 from monoize.server.state import State
 
 __all__ = ["chat_completions", "count_messages", "gemini_call", "messages", "responses"]
 
+Answering: TypeAlias = Coroutine[Any, Any, Answer]
+Way: TypeAlias = Callable[[Incoming, Kit, Trace], Answering]
 
-async def _incoming(
+
+def _called(
     request: HttpRequest,
     state: State,
     protocol_id: str,
+    way: Way,
     *,
     model: str | None = None,
     stream: bool | None = None,
-) -> Incoming:
-    raw, wire = await read_json(request, state.kit.limits, state.kit.timeouts)
-    return Incoming(
+    found: tuple[bytes, Mapping[str, Any]] | None = None,
+) -> Answering:
+    """The way of the call itself, with nothing around it: nearly every body has come along with its head.
+
+    `found`: the body, if it was read before.
+    """
+    kit = state.kit
+    found = found or json_here(request, kit.limits)
+    if found is None:
+        return _later(request, state, protocol_id, way, model=model, stream=stream)
+    raw, wire = found
+    incoming = Incoming(
         protocol=protocol(protocol_id),
         raw=raw,
         wire=wire,
@@ -34,26 +51,39 @@ async def _incoming(
         request_id=request.request_id,
         started=request.started,
     )
+    return way(incoming, kit, Trace())
 
 
-async def chat_completions(request: HttpRequest, state: State) -> Answer:
-    return await run(await _incoming(request, state, "chat_completion"), state.kit, Trace())
+async def _later(
+    request: HttpRequest,
+    state: State,
+    protocol_id: str,
+    way: Way,
+    *,
+    model: str | None,
+    stream: bool | None,
+) -> Answer:
+    found = await read_json(request, state.kit.limits, state.kit.timeouts)
+    return await _called(request, state, protocol_id, way, model=model, stream=stream, found=found)
 
 
-async def responses(request: HttpRequest, state: State) -> Answer:
-    return await run(await _incoming(request, state, "responses"), state.kit, Trace())
+def chat_completions(request: HttpRequest, state: State) -> Answering:
+    return _called(request, state, "chat_completion", run)
 
 
-async def messages(request: HttpRequest, state: State) -> Answer:
-    return await run(await _incoming(request, state, "messages"), state.kit, Trace())
+def responses(request: HttpRequest, state: State) -> Answering:
+    return _called(request, state, "responses", run)
 
 
-async def count_messages(request: HttpRequest, state: State) -> Answer:
-    return await count_tokens(await _incoming(request, state, "messages"), state.kit, Trace())
+def messages(request: HttpRequest, state: State) -> Answering:
+    return _called(request, state, "messages", run)
 
 
-async def gemini_call(request: HttpRequest, state: State, *, model: str, verb: str) -> Answer:
-    incoming = await _incoming(
-        request, state, "gemini", model=model, stream=verb == "streamGenerateContent"
-    )
-    return await (count_tokens if verb == "countTokens" else run)(incoming, state.kit, Trace())
+def count_messages(request: HttpRequest, state: State) -> Answering:
+    return _called(request, state, "messages", count_tokens)
+
+
+def gemini_call(request: HttpRequest, state: State, *, model: str, verb: str) -> Answering:
+    way = count_tokens if verb == "countTokens" else run
+    is_stream = verb == "streamGenerateContent"
+    return _called(request, state, "gemini", way, model=model, stream=is_stream)

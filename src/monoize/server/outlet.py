@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from monoize.pipeline.call import Body
-from monoize.server.replying import Head
 
 __all__ = ["Outlet"]
 
@@ -17,13 +16,16 @@ class Outlet:
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        self._room: asyncio.Future[None] | None = None  # as long as the caller reads too slowly
+        self.is_shut = False
+        self._room: asyncio.Future[None] | None = None  # as long as it is shut
 
     def shut(self) -> None:
         """There is more on its way than the caller has taken."""
+        self.is_shut = True
         self._room = asyncio.get_running_loop().create_future()
 
     def open(self) -> None:
+        self.is_shut = False
         room, self._room = self._room, None
         if room is not None and not room.done():
             room.set_result(None)
@@ -32,10 +34,6 @@ class Outlet:
         """At once: a few words."""
         if not self._transport.is_closing():
             self._transport.write(data)
-
-    @property
-    def is_shut(self) -> bool:
-        return self._room is not None
 
     async def opened(self) -> None:
         if self._room is not None:
@@ -48,13 +46,27 @@ class Outlet:
             self._transport.write(head)
             self._transport.write(body)
 
-    async def stream(self, head: Head, body: Body) -> None:
-        """ValueError: the body is not as long as its head says."""
+    async def stream(self, head: bytes, left: int | None, body: Body) -> None:
+        """`left`: bytes of the body; None: it goes in chunks. ValueError: it is not as long as its head says."""
         write = self._transport.write
-        write(head.raw)
+        write(head)
+        if left is not None:
+            await self._sized(left, body)
+            return
         async for data in body:
             if data:
-                write(head.cut(data))
+                write(b"%x\r\n%b\r\n" % (len(data), data))
                 if self._room is not None:
                     await self._room
-        write(head.end())
+        write(b"0\r\n\r\n")
+
+    async def _sized(self, left: int, body: Body) -> None:
+        async for data in body:
+            left -= len(data)
+            if left < 0:
+                raise ValueError("the body is longer than its content-length")
+            self._transport.write(data)
+            if self._room is not None:
+                await self._room
+        if left:
+            raise ValueError("the body is shorter than its content-length")

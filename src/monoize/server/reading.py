@@ -9,13 +9,17 @@ from http import HTTPStatus
 import httptools
 
 from monoize.server.arriving import ArrivingBody, Line
-from monoize.server.http import HttpRequest, headers_of, path_of, query_of
+from monoize.server.http import FORWARDED, HttpRequest, name_of, names_known, path_of, query_of
 
 __all__ = ["Malformed", "RequestReader", "Turn", "WebSocketWanted"]
 
 # Beside the headers, for the address and for what separates them.
 _AROUND_HEADERS = 64 * 1024
 _INVALID = "Invalid HTTP request received."
+# Addresses without a query, as callers write them: nearly always the same few. See `names_known`.
+_paths: dict[bytes, str] = {}
+_PATHS_KEPT = 512
+_LONGEST_KEPT = 256  # bytes
 _METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")}
 
 
@@ -38,16 +42,15 @@ class WebSocketWanted(Exception):
 class Turn:
     """A request in its place among those of its connection."""
 
-    __slots__ = ("body", "is_answering", "is_written", "keeps_alive", "refusal", "request", "task")
+    is_answering = False
+    is_written = False  # the head of its answer is out
+    refusal: bytes | None = None  # what is said instead of an answer
+    task: asyncio.Task[None] | None = None
 
     def __init__(self, request: HttpRequest, body: ArrivingBody, *, keeps_alive: bool) -> None:
         self.request = request
         self.body = body
         self.keeps_alive = keeps_alive  # as far as the caller is concerned
-        self.is_answering = False
-        self.is_written = False  # the head of its answer is out
-        self.refusal: bytes | None = None  # what is said instead of an answer
-        self.task: asyncio.Task[None] | None = None
 
 
 class RequestReader:
@@ -66,7 +69,8 @@ class RequestReader:
         self._address = address
         self._parser = httptools.HttpRequestParser(self)
         self._target = b""
-        self._pairs: list[tuple[bytes, bytes]] = []
+        self._fields: dict[str, str] = {}
+        self._earlier: list[tuple[str, str]] = []  # what stood in a field before it was repeated
         self._turn: Turn | None = None  # whose body is being read
         self._came_bytes = 0
         self.in_head = False
@@ -98,30 +102,41 @@ class RequestReader:
 
     def on_message_begin(self) -> None:
         self.in_head = True
-        self.late_bytes = 0
-        self._target = b""
-        self._pairs = []
 
     def on_url(self, piece: bytes) -> None:
         self._target += piece
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.in_head:  # behind a body in chunks there may be more of them: nobody asked
-            self._pairs.append((name, value))
+        if not self.in_head:  # behind a body in chunks there may be more of them: nobody asked
+            return
+        known, fields = names_known.get(name) or name_of(name), self._fields
+        if known in fields:
+            self._repeated(known, value.decode("latin-1"))
+        else:
+            fields[known] = value.decode("latin-1")
+
+    def _repeated(self, name: str, value: str) -> None:
+        """The last stands; but each proxy on the way may add a line of its own."""
+        before = self._fields[name]
+        if name == FORWARDED:
+            value = f"{before},{value}"
+        else:
+            self._earlier.append((name, before))
+        self._fields[name] = value
 
     def on_headers_complete(self) -> None:
         self.in_head = False
         self.late_bytes = 0
-        parser = self._parser
+        parser, target = self._parser, self._target
         if parser.should_upgrade():  # `feed` hears of it in a moment
             return
-        method = parser.get_method()
-        path, query = _path_and_query(self._target)
-        headers = headers_of(self._pairs)
-        body = ArrivingBody(self._line)
+        method, path, query = parser.get_method(), _paths.get(target), b""
+        if path is None:
+            path, query = _path_and_query(target)
+        headers, body = self._fields, ArrivingBody(self._line)
         request = HttpRequest(
             method=_METHODS.get(method) or method.decode("ascii"),
-            path=path_of(path),
+            path=path,
             query=query_of(query) if query else {},
             headers=headers,
             came_bytes=self._came_bytes,
@@ -134,6 +149,9 @@ class RequestReader:
             keeps_alive = keeps_alive and not is_old
             if not is_old and headers.get("expect", "").lower() == "100-continue":
                 body.wait_to_be_asked()
+        self._target, self._fields = b"", {}
+        if self._earlier:
+            self._earlier = []
         self._turn = turn = Turn(request, body, keeps_alive=keeps_alive)
         self._take(turn)
 
@@ -150,25 +168,37 @@ class RequestReader:
 
     def _upgrade(self, rest: bytes) -> None:
         """A WebSocket is opened, whatever else a caller would like to speak it is answered in HTTP/1.1 (RFC 9110, 7.8)."""
-        method, pairs = self._parser.get_method(), self._pairs
+        method = self._parser.get_method()
         if method == b"CONNECT":
             raise Malformed(HTTPStatus.BAD_REQUEST, _INVALID)
-        if any(k.lower() == b"upgrade" and v.lower() == b"websocket" for k, v in pairs):
+        pairs = self._lines()
+        if any(name == "upgrade" and value.lower() == "websocket" for name, value in pairs):
             raise WebSocketWanted(self._written(method, pairs) + rest)
-        plain = [(name, value) for name, value in pairs if name.lower() != b"upgrade"]
+        plain = self._written(method, [pair for pair in pairs if pair[0] != "upgrade"])
         self._parser = httptools.HttpRequestParser(self)
-        self.feed(self._written(method, plain) + rest)
+        self._target, self._fields, self._earlier = b"", {}, []
+        self.feed(plain + rest)
 
-    def _written(self, method: bytes, pairs: list[tuple[bytes, bytes]]) -> bytes:
-        lines = [b"%b: %b\r\n" % pair for pair in pairs]
-        return b"%b %b HTTP/1.1\r\n%b\r\n" % (method, self._target, b"".join(lines))
+    def _lines(self) -> list[tuple[str, str]]:
+        """All headers, repeated ones together."""
+        values: dict[str, list[str]] = {name: [] for name in self._fields}
+        for name, value in (*self._earlier, *self._fields.items()):
+            values[name].append(value)
+        return [(name, value) for name, said in values.items() for value in said]
+
+    def _written(self, method: bytes, pairs: list[tuple[str, str]]) -> bytes:
+        lines = "".join([f"{name}: {value}\r\n" for name, value in pairs]).encode("latin-1")
+        return b"%b %b HTTP/1.1\r\n%b\r\n" % (method, self._target, lines)
 
 
-def _path_and_query(target: bytes) -> tuple[bytes, bytes]:
-    if target.startswith(b"/") and b"#" not in target:
-        path, _, query = target.partition(b"?")
-        return path, query
-    url = httptools.parse_url(target)  # of the whole address, as a proxy is asked
-    if url.path is None:
-        raise ValueError("an address without a path")
-    return url.path, url.query or b""
+def _path_and_query(target: bytes) -> tuple[str, bytes]:
+    if not target.startswith(b"/") or b"#" in target:
+        url = httptools.parse_url(target)  # of the whole address, as a proxy is asked
+        if url.path is None:
+            raise ValueError("an address without a path")
+        return path_of(url.path), url.query or b""
+    raw, mark, query = target.partition(b"?")
+    path = path_of(raw)
+    if not mark and len(target) <= _LONGEST_KEPT and len(_paths) < _PATHS_KEPT:
+        _paths[target] = path
+    return path, query

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from monoize.pipeline.call import Answer
 
-__all__ = ["DefaultLines", "Head", "head_of", "plain"]
+__all__ = ["DefaultLines", "head_of", "plain"]
 
 _BODILESS = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 _STATUS_LINES = {
@@ -19,7 +19,9 @@ _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 # How a body is cut and a connection kept is decided here, not by who answers.
 _OURS = frozenset({"connection", "transfer-encoding"})
 _WRITTEN_ANYWAY = frozenset({"content-length", "content-type", "x-request-id"})
-_IN_CHUNKS = "transfer-encoding: chunked\r\n"
+_LINE = ": ".join  # of a name and its value
+_END = "\r\n"
+_LAST = f"connection: close\r\n{_END}"
 _NAMES_KEPT = 512
 _good_names: set[str] = (
     set()
@@ -40,56 +42,37 @@ class DefaultLines:
         return self._text
 
 
-class Head:
-    """The bytes of a head, and how the stream after it is cut: in chunks, or `left` bytes as they are."""
-
-    __slots__ = ("_in_chunks", "_left", "raw")
-
-    def __init__(self, raw: bytes, left: int, *, in_chunks: bool) -> None:
-        self.raw = raw
-        self._left = left
-        self._in_chunks = in_chunks
-
-    def cut(self, data: bytes) -> bytes:
-        """A piece of the body, which must not be empty."""
-        if self._in_chunks:
-            return b"%x\r\n%b\r\n" % (len(data), data)
-        self._left -= len(data)
-        if self._left < 0:
-            raise ValueError("the body is longer than its content-length")
-        return data
-
-    def end(self) -> bytes:
-        if self._in_chunks:
-            return b"0\r\n\r\n"
-        if self._left > 0:
-            raise ValueError("the body is shorter than its content-length")
-        return b""
-
-
 def head_of(
     answer: Answer, request_id: str, shared: str, *, closes: bool, is_bodiless: bool
-) -> Head:
-    """`is_bodiless`: the request was HEAD. ValueError: a header that would break the head."""
-    headers, kind, size = answer.headers, answer.content_type, None
+) -> tuple[bytes, int | None]:
+    """The bytes of the head, and how many follow; None: in chunks.
+
+    `is_bodiless`: the request was HEAD. ValueError: a header that would break the head.
+    """
+    headers, kind, body, status = answer.headers, answer.content_type, answer.body, answer.status
+    size: int | None = None
     if not headers.keys() <= _good_names:
         headers = {_checked(name): value for name, value in headers.items()}
         kind = headers.pop("content-type", kind)
-        size = headers.pop("content-length", None)
+        said = headers.pop("content-length", None)
+        size = None if said is None else int(said)
         headers.pop("x-request-id", None)  # it has one
-    if isinstance(answer.body, bytes):
-        size = str(len(answer.body))
-    if _CONTROL.search("".join([kind, size or "", *headers.values()])):
+    if isinstance(body, bytes):
+        size = len(body)
+    if _CONTROL.search("".join((kind, *headers.values()))):
         raise ValueError("a header of the answer has a control character in it")
-    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    in_chunks = size is None and not is_bodiless and answer.status not in _BODILESS
-    cut = f"content-length: {size}\r\n" if size is not None else _IN_CHUNKS if in_chunks else ""
-    end = "connection: close\r\n\r\n" if closes else "\r\n"
+    lines = "\r\n".join((*map(_LINE, headers.items()), ""))
+    if size is not None:
+        cut = f"content-length: {size}\r\n"
+    elif is_bodiless or status in _BODILESS:
+        cut, size = "", 0
+    else:
+        cut = "transfer-encoding: chunked\r\n"
     text = (
-        f"{_status_line(answer.status)}{shared}content-type: {kind}\r\n{lines}"
-        f"x-request-id: {request_id}\r\n{cut}{end}"
+        f"{_STATUS_LINES.get(status) or _status_line(status)}{shared}content-type: {kind}\r\n{lines}"
+        f"x-request-id: {request_id}\r\n{cut}{_LAST if closes else _END}"
     )
-    return Head(text.encode("latin-1", "replace"), int(size or 0), in_chunks=in_chunks)
+    return text.encode("latin-1", "replace"), size
 
 
 def _status_line(status: int) -> str:

@@ -9,12 +9,32 @@ from typing_extensions import override
 
 from monoize.errors import UpstreamTimeout
 
-__all__ = ["FELL_SILENT", "Chunks", "beating"]
+__all__ = ["FELL_SILENT", "Chunks", "Waiting", "beating"]
 
 FELL_SILENT = "the provider fell silent in the middle of its reply"
 
 
-class Chunks(AsyncIterator[bytes]):
+class Waiting(AsyncIterator[bytes]):
+    """How long nothing may come, and after how much of it an empty chunk tells so."""
+
+    def __init__(self, idle: float, beat: float | None) -> None:
+        self._idle = idle
+        self._patience = self._beat = idle if beat is None else min(beat, idle)
+        self._silent = 0.0
+
+    def _still_waiting(self) -> bytes:
+        """Nothing came for as long as was waited."""
+        self._silent += self._patience
+        if self._silent >= self._idle:
+            raise UpstreamTimeout(FELL_SILENT)
+        self._patience = min(self._beat, self._idle - self._silent)
+        return b""
+
+    def _heard(self) -> None:
+        self._silent, self._patience = 0.0, self._beat
+
+
+class Chunks(Waiting):
     """Cheaper than a generator: a stream passes here once per chunk.
 
     `take` waits at most so many seconds for the next chunk, gives nothing at the end, and can be asked again after a
@@ -24,10 +44,8 @@ class Chunks(AsyncIterator[bytes]):
     def __init__(
         self, take: Callable[[float], Awaitable[bytes]], idle: float, beat: float | None
     ) -> None:
+        super().__init__(idle, beat)
         self._take = take
-        self._idle = idle
-        self._patience = self._beat = idle if beat is None else min(beat, idle)
-        self._silent = 0.0
 
     @override
     async def __anext__(self) -> bytes:
@@ -36,17 +54,10 @@ class Chunks(AsyncIterator[bytes]):
         except TimeoutError:
             return self._still_waiting()
         if self._silent:
-            self._silent, self._patience = 0.0, self._beat
+            self._heard()
         if not chunk:
             raise StopAsyncIteration
         return chunk
-
-    def _still_waiting(self) -> bytes:
-        self._silent += self._patience
-        if self._silent >= self._idle:
-            raise UpstreamTimeout(FELL_SILENT)
-        self._patience = min(self._beat, self._idle - self._silent)
-        return b""
 
 
 async def beating(

@@ -23,6 +23,10 @@ _NEVER: Final = math.inf
 _EARLY: Final = 0.001  # a timer's grain: this much too early is in time
 _LEAST_STATUS: Final = 100
 _FIRST_FINAL_STATUS: Final = 200
+_END_OF_HEAD: Final = b"\r\n\r\n"
+# Names as providers write them: nearly always the same few. What one makes up must not fill the memory.
+_names: dict[bytes, str] = {}
+_NAMES_KEPT: Final = 1024
 
 
 class Broken(Exception):
@@ -30,7 +34,7 @@ class Broken(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """Used for one exchange at a time: `begin`, `write`, `head`, `body` until it is empty.
+    """Used for one exchange at a time: `begin`, `news` until it `has_head`, `taken` and `news` while it `expects` more.
 
     Its owner is the pool: `on_lost` tells it of the end, however that came.
     """
@@ -42,19 +46,23 @@ class Connection(asyncio.Protocol):
         self.exchanges = 0
         self.heard = False  # a byte of the reply has come
         self.is_lost = False
-        self.status = 0
+        self.expects = False  # a request is out, and its reply has not ended
+        self.has_head = False
+        self.status = 0  # this and what follows: as soon as it `has_head`
         self.headers: dict[str, str] = {}
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
-        self._fields: list[tuple[bytes, bytes]] = []
+        # The parser writes straight into it, without a step of ours for each line; of repeated ones the last stands.
+        self._fields: dict[bytes, bytes] = {}
+        self.on_header = self._fields.__setitem__
+        self.held = 0  # bytes that came with what can be `taken`; none: nothing can
+        # So do pieces of the body: one read of a stream may hold hundreds.
         self._chunks: list[bytes] = []
-        self._held = 0
-        self._unheard = 0  # bytes since the last of a body
-        self._expects = False  # a request is out, and its reply has not ended
-        self._has_head = False
+        self.on_body = self._chunks.append
+        self._unheard = 0  # bytes since the last of a body was taken
         self._is_framed = False  # the reply says itself where it ends
-        self._is_reusable = False
+        self._keeps_alive = False  # both sides meant to go on after the last reply
         self._is_paused = False
         self._error: Broken | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -66,36 +74,47 @@ class Connection(asyncio.Protocol):
 
     # --- of the owner ---
 
-    def begin(self) -> None:
-        """Nothing of the exchange before is left (T17)."""
+    def begin(self, data: bytes) -> None:
+        """A new request, of which this is the beginning; nothing of the exchange before is left (T17)."""
         self.exchanges += 1
-        self.heard = False
-        self.status = 0
+        self.heard = self.has_head = False
+        self.expects = True
         self._fields.clear()
-        self._chunks = []
-        self._held = self._unheard = 0
-        self._has_head = self._is_framed = self._is_reusable = False
-        self._expects = True
-        self._error = Broken("connection closed") if self.is_lost else None
+        self._chunks.clear()
+        self.held = self._unheard = 0
+        transport = self._transport
+        if transport is None:
+            self._error = Broken("connection closed")
+            return
+        self._error = None
+        if not transport.is_closing():
+            transport.write(data)
 
     @property
     def is_open(self) -> bool:
-        return not self.is_lost and self._transport is not None and not self._transport.is_closing()
+        return self._transport is not None and not self._transport.is_closing()
 
     @property
-    def is_quiet(self) -> bool:
-        """Nothing waits to be read: neither its end nor an answer that nobody asked for (T17)."""
-        return self._poll is None or not self._poll.poll(0)
+    def is_ready(self) -> bool:
+        """Open, and nothing waits to be read: neither its end nor an answer that nobody asked for (T17)."""
+        transport, poll = self._transport, self._poll
+        return (
+            transport is not None
+            and not transport.is_closing()
+            and (poll is None or not poll.poll(0))
+        )
 
     @property
     def is_reusable(self) -> bool:
         """The exchange has ended on both sides, and nothing else has come, waits or is still going out."""
+        transport = self._transport
         return (
-            self._is_reusable
+            self._keeps_alive
+            and not self.expects
             and not self._is_paused
-            and self.is_open
-            and self._transport is not None
-            and not self._transport.get_write_buffer_size()
+            and transport is not None
+            and not transport.is_closing()
+            and not transport.get_write_buffer_size()
         )
 
     def abort(self) -> None:
@@ -103,8 +122,9 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def write(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            transport.write(data)
 
     async def drained(self) -> None:
         """Waits while the other side takes nothing; after the end nobody waits."""
@@ -113,51 +133,44 @@ class Connection(asyncio.Protocol):
 
     def fail(self, error: Broken) -> None:
         """The exchange is over; what has come of the body can still be taken."""
-        if self._expects and self._error is None:
+        if self.expects and self._error is None:
             self._error = error
-        self._is_reusable = False
+        self._keeps_alive = False
         self._wake()
         self.abort()
 
-    async def head(self, deadline: float) -> None:
-        """Returns when status and headers are there. Raises Broken, or TimeoutError at the deadline."""
-        while not self._has_head:
-            if self._error is not None:
-                raise self._error
-            await self._wait(deadline)
-
-    async def body(self, idle_seconds: float) -> bytes:
-        """All that has come since, and nothing at the end. Raises Broken, or TimeoutError after a silence."""
-        while not self._chunks:
-            if not self._expects:
-                return b""
-            if self._error is not None:
-                raise self._error
-            await self._wait(self._loop.time() + idle_seconds)
-        chunks, self._chunks = self._chunks, []
-        self._held = 0
+    def taken(self) -> bytes:
+        """All of the body that has come since; nothing: there is none yet, or, unless it `expects` more, no more."""
+        chunks = self._chunks
+        if not chunks:
+            return b""
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        chunks.clear()
+        self.held = self._unheard = 0
         if self._is_paused:
             self._is_paused = False
             if self._transport is not None and not self._transport.is_closing():
                 self._transport.resume_reading()
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        return data
 
     # --- waiting ---
 
-    async def _wait(self, deadline: float) -> None:
-        self._waiter = self._loop.create_future()
+    def news(self, deadline: float) -> asyncio.Future[None]:
+        """Done when there is more to see; it fails with TimeoutError at the deadline. Raises Broken: there will be none."""
+        if self._error is not None:
+            raise self._error
+        self._waiter = waiter = self._loop.create_future()
         self._deadline = deadline
         if deadline < self._timer_at:
             self._arm(deadline)
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-            self._deadline = _NEVER
+        return waiter
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _arm(self, moment: float) -> None:
         if self._timer is not None:
@@ -168,12 +181,13 @@ class Connection(asyncio.Protocol):
     def _tick(self) -> None:
         """A timer may ring for a wait that is over: then it is set for the one that lasts, if any."""
         self._timer, self._timer_at = None, _NEVER
-        if self._deadline == _NEVER:
+        waiter = self._waiter
+        if waiter is None or waiter.done():
             return
         if self._loop.time() + _EARLY < self._deadline:
             self._arm(self._deadline)
-        elif self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(TimeoutError())
+        else:
+            waiter.set_exception(TimeoutError())
 
     # --- of the transport ---
 
@@ -190,23 +204,42 @@ class Connection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self._parser is None:
-            return
-        if not self._expects:  # more than was asked for: whose answer would it be next time?
-            self._is_reusable = False
+        parser, chunks = self._parser, self._chunks
+        if parser is None or not self.expects:  # more than was asked for: whose would it be next?
+            self._keeps_alive = False
             self.abort()
             return
-        self.heard = True
-        self._unheard += len(data)
+        if not self.has_head:
+            self.heard = True
+            if self._unheard + len(data) > _HEAD_BYTES and self._is_head_too_large(data):
+                self.fail(Broken("malformed reply"))
+                return
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            if chunks:
+                self.held += len(data)
             self.fail(Broken("malformed reply"))
             return
-        if self._unheard > _HEAD_BYTES and self._expects:
-            self.fail(Broken("the head of the reply is too large"))
-        elif self._has_head:
-            self._wake()
+        if chunks:  # some of the body has come, now or before
+            self.held += len(data)
+            if self.held > _HELD_BYTES:
+                self._hold()
+        elif self.expects:
+            self._unheard += len(data)
+            if self._unheard > _HEAD_BYTES:
+                self.fail(Broken("the head of the reply is too large"))
+                return
+        waiter = self._waiter
+        if waiter is not None and self.has_head:  # as `_wake` does
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _hold(self) -> None:
+        if not self._is_paused and self._transport is not None:
+            self._is_paused = True
+            self._transport.pause_reading()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -216,9 +249,9 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._expects and self._has_head and not self._is_framed and self._error is None:
-            self._expects = exc is not None  # a body without a length ends with its connection
-        if self._expects and self._error is None:
+        if self.expects and self.has_head and not self._is_framed and self._error is None:
+            self.expects = exc is not None  # a body without a length ends with its connection
+        if self.expects and self._error is None:
             self._error = Broken("connection closed" if exc is None else reason(exc))
         self._wake()
         self.resume_writing()
@@ -238,47 +271,41 @@ class Connection(asyncio.Protocol):
     # --- of the parser ---
 
     def on_message_begin(self) -> None:
-        if not self._expects:
+        if not self.expects:
             raise Broken("a second reply")  # stops the parser
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._fields.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self._parser is None:
             return
         status = self._parser.get_status_code()
-        if _LEAST_STATUS <= status < _FIRST_FINAL_STATUS:  # the reply itself is still to come
-            self._fields.clear()
+        if status < _FIRST_FINAL_STATUS:
+            if status < _LEAST_STATUS:
+                raise Broken("malformed reply")
+            self._fields.clear()  # the reply itself is still to come
             return
-        if status < _LEAST_STATUS or self._is_head_too_large():
-            raise Broken("malformed reply")
         self.status = status
-        self.headers = {
-            name.decode("latin-1").lower(): value.decode("utf-8", "surrogateescape")
-            for name, value in self._fields
+        self.headers = headers = {
+            _names.get(name) or _name(name): value.decode("utf-8", "surrogateescape")
+            for name, value in self._fields.items()
         }
-        coding = self.headers.get("transfer-encoding")
+        coding = headers.get("transfer-encoding")
         if coding is not None and coding.lower() != "chunked":
             raise Broken("malformed reply")
-        self._is_framed = coding is not None or "content-length" in self.headers
-        self._has_head = True
+        self._is_framed = coding is not None or "content-length" in headers
+        self.has_head = True
 
-    def _is_head_too_large(self) -> bool:
-        """What came at once may hold some of the body too: only when it is much are the fields counted."""
-        return self._unheard > _HEAD_BYTES and (
-            sum(len(name) + len(value) for name, value in self._fields) > _HEAD_BYTES
-        )
-
-    def on_body(self, data: bytes) -> None:
-        self._chunks.append(data)
-        self._unheard = 0
-        self._held += len(data)
-        if self._held > _HELD_BYTES and not self._is_paused and self._transport is not None:
-            self._is_paused = True
-            self._transport.pause_reading()
+    def _is_head_too_large(self, data: bytes) -> bool:
+        """What came at once may hold some of the body too: only when it is much is the end of the head looked for."""
+        return self._unheard + data.find(_END_OF_HEAD) > _HEAD_BYTES
 
     def on_message_complete(self) -> None:
-        if self._has_head and self._parser is not None:
-            self._expects = False
-            self._is_reusable = self._parser.should_keep_alive()
+        if self.has_head and self._parser is not None:
+            self.expects = False
+            self._keeps_alive = self._parser.should_keep_alive()
+
+
+def _name(raw: bytes) -> str:
+    name = raw.decode("latin-1").lower()
+    if len(_names) < _NAMES_KEPT:
+        _names[raw] = name
+    return name

@@ -30,6 +30,7 @@ class Pool:
         self._limit = limit
         self._dialer = dialer
         self._loop = loop
+        self.time = loop.time
         self._idle: dict[Origin, list[Connection]] = {}  # the oldest first
         self._open: set[Connection] = set()
         self._promised = 0  # places of connections that are about to open
@@ -37,13 +38,13 @@ class Pool:
         self._sweeping: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
-    def idle(self, origin: Origin) -> Connection | None:
+    def idle(self, origin: Origin, now: float) -> Connection | None:
         """One that was used before, if there is one; it may yet die before it is heard from."""
         kept = self._idle.get(origin)
-        youngest = self._loop.time() - _IDLE_SECONDS
+        youngest = now - _IDLE_SECONDS
         while kept:
             connection = kept.pop()
-            if connection.is_open and connection.idle_since > youngest and connection.is_quiet:
+            if connection.idle_since > youngest and connection.is_ready:
                 return connection
             connection.abort()
         return None
@@ -76,6 +77,15 @@ class Pool:
         if not connection.is_reusable or self._emptied is not None:
             connection.abort()
             return
+        if self._waiting and self._handed_on(connection):
+            return
+        connection.idle_since = self.time()
+        self._idle.setdefault(connection.origin, []).append(connection)
+        if self._sweeping is None:
+            self._sweeping = self._loop.call_later(_IDLE_SECONDS, self._sweep)
+
+    def _handed_on(self, connection: Connection) -> bool:
+        """Whether somebody has waited: for this connection, or for its place."""
         while self._waiting:
             waiting = self._waiting[0]
             if waiting.turn.done():
@@ -83,14 +93,11 @@ class Pool:
             elif waiting.origin == connection.origin:
                 self._waiting.popleft()
                 waiting.turn.set_result(connection)
-                return
+                return True
             else:
                 connection.abort()  # its place is what is needed
-                return
-        connection.idle_since = self._loop.time()
-        self._idle.setdefault(connection.origin, []).append(connection)
-        if self._sweeping is None:
-            self._sweeping = self._loop.call_later(_IDLE_SECONDS, self._sweep)
+                return True
+        return False
 
     async def aclose(self) -> None:
         """Cuts off everything, and returns when the sockets are closed."""

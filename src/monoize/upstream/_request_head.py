@@ -6,10 +6,12 @@ import re
 from functools import lru_cache
 
 from monoize.errors import UpstreamFailed
-from monoize.upstream._target import Target
-from monoize.upstream.client import Streamed, UpstreamCall
+from monoize.upstream._target import Target, target_of
+from monoize.upstream.client import FixedHeaders, Streamed, UpstreamCall
 
-__all__ = ["request_head"]
+__all__ = ["JOINED_BYTES", "opening"]
+
+JOINED_BYTES = 64 * 1024  # a body up to here goes with its head: one write is cheaper than two
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 _KNOWN_STEMS = 512
@@ -23,22 +25,35 @@ _DEFAULTS = {
 }
 
 
-def request_head(call: UpstreamCall, target: Target) -> bytes:
-    """Names in lower case; the length of the body is ours to say."""
-    stem = _stem(call.method, target, tuple(call.headers.items()))
-    body = call.body
-    if isinstance(body, Streamed):
-        if body.size is None:
-            return stem + b"transfer-encoding: chunked\r\n\r\n"
-        return b"%bcontent-length: %d\r\n\r\n" % (stem, body.size)
-    if body or call.method == "POST":
-        return b"%bcontent-length: %d\r\n\r\n" % (stem, len(body))
-    return stem + b"\r\n"
+def opening(call: UpstreamCall) -> tuple[Target, bytes]:
+    """Where it goes and what is written first: its head, and its body if that is not much."""
+    headers, body = call.headers, call.body
+    # Calls on one channel differ in nothing but their body.
+    known = headers.written.get((call.method, call.url)) if type(headers) is FixedHeaders else None
+    target, stem = known or _addressed(call)
+    if type(body) is bytes and (body or call.method == "POST"):
+        size = len(body)
+        now = body if size <= JOINED_BYTES else b""
+        return target, b"%bcontent-length: %d\r\n\r\n%b" % (stem, size, now)
+    if not isinstance(body, Streamed):
+        return target, stem + b"\r\n"
+    if body.size is None:
+        return target, stem + b"transfer-encoding: chunked\r\n\r\n"
+    return target, b"%bcontent-length: %d\r\n\r\n" % (stem, body.size)
+
+
+def _addressed(call: UpstreamCall) -> tuple[Target, bytes]:
+    """With the head but for the length of the body, which is ours to say."""
+    headers, target = call.headers, target_of(call.url)
+    stem = _stem(call.method, target, tuple(headers.items()))
+    if isinstance(headers, FixedHeaders) and len(headers.written) < _KNOWN_STEMS:
+        headers.written[call.method, call.url] = target, stem
+    return target, stem
 
 
 @lru_cache(maxsize=_KNOWN_STEMS)
 def _stem(method: str, target: Target, headers: tuple[tuple[str, str], ...]) -> bytes:
-    """All but the length: calls on one channel differ in nothing else."""
+    """Names in lower case."""
     fields = dict(_DEFAULTS)
     fields["host"] = target.host
     for name, value in headers:

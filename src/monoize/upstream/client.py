@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["Streamed", "UpstreamCall", "UpstreamClient", "UpstreamReply"]
+__all__ = ["FixedHeaders", "Streamed", "UpstreamCall", "UpstreamClient", "UpstreamReply"]
+
+
+class FixedHeaders(dict[str, str]):
+    """Headers that nobody changes once they are made: what a client writes of them it may keep in `written`."""
+
+    __slots__ = ("written",)
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        super().__init__(headers)
+        self.written: dict[Any, Any] = {}  # the client's own affair, and its to bound
 
 
 class Streamed(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +43,14 @@ class UpstreamReply(ABC):
 
     status: int
     headers: Mapping[str, str]  # names in lower case
+
+    def arrived(self, limit: int) -> bytes | None:
+        """The whole body and the end of the reply, which is closed with it, if nothing of it is to be waited for.
+
+        None: `read` it, be it that more is to come, that it is larger than `limit`, or that this client never knows.
+        """
+        del limit
+        return None
 
     @abstractmethod
     async def read(self, limit: int) -> bytes:

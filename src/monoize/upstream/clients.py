@@ -29,18 +29,19 @@ class Clients(UpstreamClient):
         self._lean = lean or LeanClient(limits, timeouts)
         self._general = general
 
-    def client_for(self, call: UpstreamCall) -> UpstreamClient:
+    @override
+    def send(self, call: UpstreamCall) -> Coroutine[Any, Any, UpstreamReply]:
         if call.proxy is None and is_plain(call.url):
-            return self._lean
+            return self._lean.send(call)
+        return self.general().send(call)
+
+    def general(self) -> UpstreamClient:
+        """Made when it is first needed."""
         if self._general is None:
             from monoize.upstream.aiohttp_client import AiohttpClient  # noqa: PLC0415 - slow to import
 
             self._general = AiohttpClient(self._limits, self._timeouts)
         return self._general
-
-    @override
-    def send(self, call: UpstreamCall) -> Coroutine[Any, Any, UpstreamReply]:
-        return self.client_for(call).send(call)
 
     @override
     async def aclose(self) -> None:

@@ -14,22 +14,20 @@ from typing_extensions import override
 
 from monoize.errors import UpstreamFailed, UpstreamTimeout, UpstreamUnreadable
 from monoize.settings import LimitSettings, TimeoutSettings
-from monoize.upstream._chunks import FELL_SILENT, Chunks
+from monoize.upstream._chunks import Chunks, Waiting
 from monoize.upstream._connection import Broken, Connection
 from monoize.upstream._decoding import Decoder, Undecodable, decoder_for
 from monoize.upstream._dial import Dialer
 from monoize.upstream._pool import Pool
 from monoize.upstream._reason import reason
-from monoize.upstream._request_head import request_head
-from monoize.upstream._target import Origin, target_of
+from monoize.upstream._request_head import JOINED_BYTES, opening
+from monoize.upstream._target import Origin
 from monoize.upstream._upload import Upload
 from monoize.upstream.client import Streamed, UpstreamCall, UpstreamClient, UpstreamReply
 
 __all__ = ["LeanClient"]
 
-_JOINED_BYTES = (
-    64 * 1024
-)  # a body up to here is copied behind its head: one write is cheaper than two
+_CLOSED = "the provider broke off: the reply was closed"
 
 
 class LeanClient(UpstreamClient):
@@ -40,32 +38,40 @@ class LeanClient(UpstreamClient):
         self._limits = limits
         self._dialer = Dialer(timeouts.connect, tls)
         self._pool: Pool | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
 
-    def _opened(self) -> tuple[Pool, asyncio.AbstractEventLoop]:
+    def _opened(self) -> Pool:
         """Connections belong to the running loop, so the pool is made on the first call."""
-        if self._pool is None or self._loop is None:
-            self._loop = asyncio.get_running_loop()
-            self._pool = Pool(self._limits.upstream_connections, self._dialer, self._loop)
-        return self._pool, self._loop
+        loop = asyncio.get_running_loop()
+        self._pool = Pool(self._limits.upstream_connections, self._dialer, loop)
+        return self._pool
 
     @override
     async def send(self, call: UpstreamCall) -> UpstreamReply:
-        pool, loop = self._opened()
-        deadline = loop.time() + call.first_byte_seconds
-        target = target_of(call.url)
-        head = request_head(call, target)
+        pool = self._pool or self._opened()
+        now = pool.time()
+        deadline = now + call.first_byte_seconds
+        target, first = opening(call)
         fresh = False
         try:
             while True:
-                connection = None if fresh else pool.idle(target.origin)
+                connection = None if fresh else pool.idle(target.origin, now)
                 if connection is None:
                     connection = await _connected(pool, target.origin, deadline, fresh=fresh)
+                upload: Upload | None = None
                 try:
-                    return await _answered(pool, connection, call, head, deadline)
-                except Broken:
+                    connection.begin(first)
+                    if type(call.body) is not bytes or len(call.body) > JOINED_BYTES:
+                        upload = _rest(call.body, connection)
+                    while not connection.has_head:
+                        await connection.news(deadline)
+                    return _Reply(pool, connection, call.idle_seconds, upload)
+                except BaseException as error:
+                    connection.abort()
+                    if upload is not None:
+                        await upload.aclose()
                     # A kept connection may have been closed by the provider just now: then once more on a new one.
-                    if fresh or connection.exchanges == 1 or connection.heard:
+                    may_be_stale = connection.exchanges > 1 and not connection.heard
+                    if fresh or not may_be_stale or not isinstance(error, Broken):
                         raise
                     fresh = True
         except TimeoutError:
@@ -87,28 +93,12 @@ async def _connected(pool: Pool, origin: Origin, deadline: float, *, fresh: bool
         return await pool.opened(origin, fresh=fresh)
 
 
-async def _answered(
-    pool: Pool, connection: Connection, call: UpstreamCall, head: bytes, deadline: float
-) -> UpstreamReply:
-    upload: Upload | None = None
-    connection.begin()
-    try:
-        body = call.body
-        if isinstance(body, Streamed):
-            connection.write(head)
-            upload = Upload(body, connection)
-        elif len(body) <= _JOINED_BYTES:
-            connection.write(head + body)
-        else:
-            connection.write(head)
-            connection.write(body)
-        await connection.head(deadline)
-        return _Reply(pool, connection, call.idle_seconds, upload)
-    except BaseException:
-        connection.abort()
-        if upload is not None:
-            await upload.aclose()
-        raise
+def _rest(body: bytes | Streamed, connection: Connection) -> Upload | None:
+    """What does not go with the head."""
+    if isinstance(body, Streamed):
+        return Upload(body, connection)
+    connection.write(body)
+    return None
 
 
 class _Reply(UpstreamReply):
@@ -119,18 +109,32 @@ class _Reply(UpstreamReply):
     ) -> None:
         self.status = connection.status
         self.headers: Mapping[str, str] = connection.headers
-        self._pool = pool
-        self._connection: Connection | None = connection
+        self.pool = pool
+        self.connection: Connection | None = connection  # None: the reply was closed
         self._idle_seconds = idle_seconds
         self._upload = upload
-        self._encoding = self.headers.get("content-encoding")
-        self._decoder: Decoder | None = None
+
+    @override
+    def arrived(self, limit: int) -> bytes | None:
+        connection = self.connection
+        if (
+            connection is None
+            or connection.expects
+            or connection.held > limit
+            or self._upload is not None
+            or "content-encoding" in self.headers
+        ):
+            return None
+        body = connection.taken()
+        self.connection = None
+        self.pool.give_back(connection)
+        return body
 
     @override
     async def read(self, limit: int) -> bytes:
         pieces: list[bytes] = []
         size = 0
-        while piece := await self._next_in_time():
+        async for piece in self.chunks():
             size += len(piece)
             if size > limit:
                 raise UpstreamUnreadable(f"the provider's reply is larger than {limit} bytes")
@@ -139,42 +143,14 @@ class _Reply(UpstreamReply):
 
     @override
     def chunks(self, beat: float | None = None) -> AsyncIterator[bytes]:
-        return Chunks(self._next, self._idle_seconds, beat)
-
-    async def _next_in_time(self) -> bytes:
-        try:
-            return await self._next(self._idle_seconds)
-        except TimeoutError:
-            raise UpstreamTimeout(FELL_SILENT) from None
-
-    async def _next(self, seconds: float) -> bytes:
-        """What has come, and nothing at the end. TimeoutError: nothing yet, and it can be waited for again."""
-        connection = self._connection
-        if connection is None:
-            raise UpstreamFailed("the provider broke off: the reply was closed")
-        try:
-            if self._encoding is not None:
-                self._decoder, self._encoding = decoder_for(self._encoding), None
-            if self._decoder is not None:
-                return await self._decoded(connection, self._decoder, seconds)
-            return await connection.body(seconds)
-        except (Broken, Undecodable) as error:
-            raise UpstreamFailed(f"the provider broke off: {error}") from None
-
-    async def _decoded(self, connection: Connection, decoder: Decoder, seconds: float) -> bytes:
-        piece = decoder.more()
-        while not piece:
-            data = await connection.body(seconds)
-            if not data:
-                decoder.finish()
-                return b""
-            piece = decoder.feed(data)
-        return piece
+        if "content-encoding" in self.headers:
+            return Chunks(_Unpacked(self).next, self._idle_seconds, beat)
+        return _Plain(self, self._idle_seconds, beat)
 
     @override
     async def close(self) -> None:
         """Fully read connections return to the pool; others are cut, so that the provider stops working (T18)."""
-        connection, self._connection = self._connection, None
+        connection, self.connection = self.connection, None
         if connection is None:
             return
         upload = self._upload
@@ -182,4 +158,68 @@ class _Reply(UpstreamReply):
             connection.abort()
             await upload.aclose()
         else:
-            self._pool.give_back(connection)
+            self.pool.give_back(connection)
+
+
+class _Plain(Waiting):
+    """A body as it comes: nothing lies between whoever wants the next chunk and the future of its coming."""
+
+    def __init__(self, reply: _Reply, idle: float, beat: float | None) -> None:
+        super().__init__(idle, beat)
+        self._reply = reply
+        self._time = reply.pool.time
+
+    @override
+    async def __anext__(self) -> bytes:
+        connection = self._reply.connection
+        if connection is None:
+            raise UpstreamFailed(_CLOSED)
+        try:
+            while not connection.held:
+                if not connection.expects:
+                    raise StopAsyncIteration
+                await connection.news(self._time() + self._patience)
+        except TimeoutError:
+            return self._still_waiting()
+        except Broken as error:
+            raise UpstreamFailed(f"the provider broke off: {error}") from None
+        if self._silent:
+            self._heard()
+        return connection.taken()
+
+
+class _Unpacked:
+    """A body that came compressed, piece by piece."""
+
+    def __init__(self, reply: _Reply) -> None:
+        self._reply = reply
+        self._encoding: str | None = reply.headers["content-encoding"]
+        self._decoder: Decoder | None = None
+
+    async def next(self, seconds: float) -> bytes:
+        """What has come, and nothing at the end. TimeoutError: nothing yet, and it can be waited for again."""
+        connection = self._reply.connection
+        if connection is None:
+            raise UpstreamFailed(_CLOSED)
+        try:
+            if self._encoding is not None:
+                self._decoder, self._encoding = decoder_for(self._encoding), None
+            if self._decoder is None:
+                return await self._packed(connection, seconds)
+            piece = self._decoder.more()
+            while not piece:
+                data = await self._packed(connection, seconds)
+                if not data:
+                    self._decoder.finish()
+                    return b""
+                piece = self._decoder.feed(data)
+        except (Broken, Undecodable) as error:
+            raise UpstreamFailed(f"the provider broke off: {error}") from None
+        return piece
+
+    async def _packed(self, connection: Connection, seconds: float) -> bytes:
+        while not (data := connection.taken()):
+            if not connection.expects:
+                return b""
+            await connection.news(self._reply.pool.time() + seconds)
+        return data

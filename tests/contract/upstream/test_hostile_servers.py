@@ -49,6 +49,11 @@ ROWS = [
         (HEAD + b"x: " + b"y" * 100_000 + b"\r\ncontent-length: 2\r\n\r\nok",),
         "refused",
     ),
+    Row(
+        "a huge head of one name",
+        (HEAD + b"x: yyyyyyyyyyyyyyy\r\n" * 10_000 + b"content-length: 2\r\n\r\nok",),
+        "refused",
+    ),
     Row("hints without end", (b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000,), "refused", "any"),
     Row(
         "a folded header", (HEAD + b"x: a\r\n b\r\ncontent-length: 2\r\n\r\nok",), "refused", "any"

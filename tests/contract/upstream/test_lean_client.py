@@ -22,7 +22,7 @@ from fakes.scripted_server import (
     says,
 )
 from fakes.upstream_clients import call, open_files, read
-from monoize.errors import UpstreamFailed, UpstreamTimeout
+from monoize.errors import UpstreamFailed, UpstreamTimeout, UpstreamUnreadable
 from monoize.settings import LimitSettings, TimeoutSettings
 from monoize.upstream.client import Streamed
 from monoize.upstream.lean_client import LeanClient
@@ -280,6 +280,40 @@ async def test_a_reply_that_was_closed_reads_nothing_of_another_call(lean):
             await first.read(10)
         assert await second.read(10) == b"ok"
         await second.close()
+
+
+async def test_a_reply_that_has_arrived_is_taken_at_once_and_its_connection_is_free(lean):
+    async with ScriptedServer(answer_always) as server:
+        for _ in range(3):
+            answered = await lean.send(call(server))
+            assert answered.arrived(10_000) == b"ok"
+            assert answered.arrived(10_000) is None, "it is closed"
+            with pytest.raises(UpstreamFailed):
+                await answered.read(10)
+            await answered.close()
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "limit", "body"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nok", 10_000, None),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n", 10_000, None),
+        (b"HTTP/1.1 200 OK\r\n\r\nok", 10_000, b"ok"),
+        (OK, 1, None),
+        (b"HTTP/1.1 200 OK\r\ncontent-encoding: identity\r\ncontent-length: 2\r\n\r\nok", 9, b"ok"),
+    ],
+)
+async def test_what_has_not_arrived_or_is_not_plain_is_left_to_be_read(lean, reply, limit, body):
+    async with ScriptedServer(says(reply)) as server:
+        answered = await lean.send(call(server))
+        assert answered.arrived(limit) is None
+        if body is None:
+            with pytest.raises((UpstreamFailed, UpstreamUnreadable)):
+                await answered.read(limit)
+        else:
+            assert await answered.read(limit) == body
+        await answered.close()
 
 
 # --- addresses ---

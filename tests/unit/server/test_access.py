@@ -1,9 +1,13 @@
+from contextlib import suppress
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from monoize.errors import Forbidden, Unauthorized
 from monoize.pipeline.call import NOBODY
+from monoize.server import app, paths
 from monoize.server.access import Access
 from monoize.settings import KeySettings, RuleSettings, ServerSettings
 from monoize.transform import compiled
@@ -129,3 +133,43 @@ def test_many_names_of_one_host_do_not_fill_the_memory():
     for port in range(10_000):
         gate.check_site({"host": f"localhost:{port}"})
     assert len(gate._good_hosts) < 100
+
+
+HEADERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "host": st.sampled_from(["localhost", "localhost:1", "evil.example", "gw.example", ""]),
+        "origin": st.sampled_from(["http://localhost", "https://evil.example", "null"]),
+        "sec-fetch-site": st.sampled_from(["same-origin", "cross-site", "none"]),
+        "authorization": st.sampled_from(
+            ["Bearer sk-0123456789", "Bearer sk-bound-key", "Bearer sk-other", "Basic eDp5", ""]
+        ),
+        "x-api-key": st.just("sk-0123456789"),
+    },
+)
+BOUND = KeySettings(name="bound", key="sk-bound-key", addresses=("10.0.0.0/8",))
+
+
+@given(st.lists(HEADERS, min_size=1, max_size=6), st.sampled_from(["127.0.0.1", "0.0.0.0"]))
+async def test_a_regular_caller_is_one_whom_the_long_way_lets_in_too(asked, host):
+    gate = access(host=host, keys=(KEY, OFF, BOUND))
+    for headers in (one for given_ in asked for one in (given_, given_)):
+        caller = gate.regular(headers)
+        with suppress(Forbidden):
+            gate.check_site(headers)
+        if caller is not None:
+            access(host=host).check_site(headers)
+            assert await gate.caller_of(headers, "192.0.2.1") is caller
+
+
+def test_a_program_that_came_before_is_a_regular_caller():
+    gate, headers = access(), {"host": "localhost", "authorization": f"Bearer {KEY.key}"}
+    assert gate.regular(headers) is None, "its host was not looked at yet"
+    gate.check_site(headers)
+    assert gate.regular(headers).key_name == "dev"
+    for more in ({"origin": "http://localhost"}, {"sec-fetch-site": "none"}, {"host": "other"}):
+        assert gate.regular({**headers, **more}) is None
+
+
+def test_no_plain_path_is_the_managements():
+    assert not [path for _, path in app._PLAIN if paths.is_managements(path)]

@@ -39,7 +39,7 @@ def test_names_that_strangers_make_up_do_not_fill_the_memory():
         assert request((f"X-Made-Up-{number}".encode(), b"1")).headers == {
             f"x-made-up-{number}": "1"
         }
-    assert len(http._names) <= 512
+    assert len(http.names_known) <= 512
 
 
 @pytest.mark.parametrize(

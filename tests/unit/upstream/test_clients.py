@@ -48,6 +48,6 @@ async def test_closes_both():
 
 async def test_makes_the_general_client_when_it_is_needed():
     clients = Clients(LimitSettings(), TimeoutSettings())
-    first = clients.client_for(call(None, url="http://h/", proxy="http://p"))
-    assert clients.client_for(call(None, url="http://g/", proxy="http://p")) is first
+    first = clients.general()
+    assert clients.general() is first
     await clients.aclose()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from monoize.errors import UpstreamFailed
-from monoize.upstream._connection import Connection
+from monoize.upstream._connection import Broken, Connection
 from monoize.upstream._decoding import Undecodable, decoder_for
 from monoize.upstream._dial import Dialer
 from monoize.upstream._pool import Pool
@@ -92,18 +92,29 @@ def connected(loop):
     return connection
 
 
+async def head(connection, deadline):
+    while not connection.has_head:
+        await connection.news(deadline)
+
+
+async def body(connection, deadline):
+    while not (data := connection.taken()) and connection.expects:
+        await connection.news(deadline)
+    return data
+
+
 async def exchange(connection, loop, first_byte=600.0, idle=300.0):
     """One call whose head, body and end come one second apart."""
-    connection.begin()
-    waiting = asyncio.ensure_future(connection.head(loop.time() + first_byte))
+    connection.begin(b"")
+    waiting = asyncio.ensure_future(head(connection, loop.time() + first_byte))
     await loop.turn(1)
     connection.data_received(OK[:-2])
     await waiting
-    body = asyncio.ensure_future(connection.body(idle))
+    coming = asyncio.ensure_future(body(connection, loop.time() + idle))
     await loop.turn(1)
     connection.data_received(OK[-2:])
-    assert await body == b"ok"
-    assert await connection.body(idle) == b""
+    assert await coming == b"ok"
+    assert await body(connection, loop.time() + idle) == b""
 
 
 async def test_time_outs_cost_no_timer_per_call():
@@ -119,8 +130,8 @@ async def test_silence_is_noticed_on_time_though_the_timer_is_lazy():
     connection = connected(loop)
     for _ in range(20):
         await exchange(connection, loop, first_byte=60, idle=30)
-    connection.begin()
-    waiting = asyncio.ensure_future(connection.head(loop.time() + 60))
+    connection.begin(b"")
+    waiting = asyncio.ensure_future(head(connection, loop.time() + 60))
     await loop.turn(59.9)
     assert not waiting.done()
     await loop.turn(0.2)
@@ -139,20 +150,63 @@ async def test_a_timer_goes_with_its_connection():
 async def test_a_body_that_nobody_takes_pauses_the_line_and_taking_it_goes_on():
     connection = connected(TurnedLoop())
     line = connection._transport
-    connection.begin()
+    connection.begin(b"")
     connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 9999999\r\n\r\n")
     for _ in range(3):
         connection.data_received(b"x" * 100_000)
     assert line.is_paused
-    assert len(await connection.body(1)) == 300_000
+    assert len(connection.taken()) == 300_000
     assert not line.is_paused
+
+
+async def test_of_repeated_headers_the_last_stands_however_it_is_written():
+    connection = connected(TurnedLoop())
+    connection.begin(b"")
+    connection.data_received(b"HTTP/1.1 100 Continue\r\nx-hint: 1\r\n\r\n")
+    connection.data_received(
+        b"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-b: \xff\r\nx-a: 2\r\nX-C: \xc3\xa9\r\n\r\n"
+    )
+    assert connection.headers == {"x-a": "2", "x-b": "\udcff", "x-c": "é"}
+
+
+async def test_headers_behind_a_body_are_no_headers_of_this_reply_nor_of_the_next():
+    connection = connected(TurnedLoop())
+    connection.begin(b"")
+    connection.data_received(
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx-late: 1\r\n\r\n"
+    )
+    assert connection.is_reusable
+    assert set(connection.headers) == {"transfer-encoding"}
+    connection.begin(b"")
+    connection.data_received(OK)
+    assert set(connection.headers) == {"content-length"}
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+async def test_headers_behind_a_body_without_end_are_not_read_to_it(is_taken):
+    connection = connected(TurnedLoop())
+    line = connection._transport
+    connection.begin(b"")
+    connection.data_received(
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"
+    )
+    if is_taken:
+        assert connection.taken() == b"ok"
+    for number in range(100_000):
+        if connection.is_lost or line.is_paused:
+            break
+        connection.data_received(b"x-%d: y\r\n" % number)
+    assert connection.is_lost if is_taken else line.is_paused
+    if is_taken:
+        with pytest.raises(Broken):
+            connection.news(1e9)
 
 
 async def test_a_connection_that_was_paused_over_its_unread_end_is_not_kept():
     loop = TurnedLoop()
     pool = Pool(10, Dialer(10), loop)
     connection = connected(loop)
-    connection.begin()
+    connection.begin(b"")
     connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 300000\r\n\r\n" + b"x" * 300_000)
     pool.give_back(connection)
     assert connection.is_lost, "nobody would ever hear from it again"
@@ -165,11 +219,11 @@ async def test_an_idle_connection_is_closed_after_a_while():
     await exchange(kept, loop)
     pool.give_back(kept)
     await loop.turn(29)
-    assert pool.idle(ORIGIN) is kept
+    assert pool.idle(ORIGIN, loop.time()) is kept
     pool.give_back(kept)
     await loop.turn(31)
     assert kept.is_lost
-    assert pool.idle(ORIGIN) is None
+    assert pool.idle(ORIGIN, loop.time()) is None
 
 
 async def test_the_freshest_connection_is_used_first():
@@ -179,14 +233,14 @@ async def test_the_freshest_connection_is_used_first():
     for connection in connections:
         await exchange(connection, loop)
         pool.give_back(connection)
-    assert pool.idle(ORIGIN) is connections[-1]
+    assert pool.idle(ORIGIN, loop.time()) is connections[-1]
 
 
 async def test_a_connection_whose_reply_has_not_ended_is_not_kept():
     loop = TurnedLoop()
     pool = Pool(10, Dialer(10), loop)
     connection = connected(loop)
-    connection.begin()
+    connection.begin(b"")
     connection.data_received(OK[:-1])
     pool.give_back(connection)
     assert connection.is_lost
