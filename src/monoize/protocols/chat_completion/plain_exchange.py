@@ -48,7 +48,7 @@ def plain_request(body: Mapping[str, Any]) -> UrpRequest | None:
     """None: the long way knows."""
     try:
         plain = msgspec.convert(body, _Request)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeError):  # or half a character where a name is due
         return None
     extra: dict[str, Any] = {}
     limit = plain.max_completion_tokens
@@ -141,7 +141,7 @@ def plain_reply(body: Mapping[str, Any]) -> UrpResponse | None:
     """None: the long way knows."""
     try:
         plain = msgspec.convert(body, _Reply)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeError):  # or half a character where a name is due
         return None
     counts = plain.usage
     if counts.total_tokens != counts.prompt_tokens + counts.completion_tokens:

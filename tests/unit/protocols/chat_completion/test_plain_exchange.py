@@ -102,7 +102,25 @@ def assert_same_reply(body):
 
 
 # Values of every JSON type, and those that nearly fit.
-ODD = (None, True, False, 0, 1, -1, 0.5, 2.0, 10**30, "", "x", [], {}, [1], {"a": None}, ["x"])
+ODD = (
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    0.5,
+    2.0,
+    10**30,
+    "",
+    "x",
+    "x\ud83d",
+    [],
+    {},
+    [1],
+    {"a": None},
+    ["x"],
+)
 FIELDS = (
     *("model", "messages", "stream", "temperature", "top_p", "max_tokens", "role", "content"),
     *("max_completion_tokens", "stream_options", "n", "stop", "tools", "user", "name", "seed"),
