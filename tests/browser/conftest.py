@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,14 @@ from browser.sight import CHROMIUM, Sight, launched, tab
 from browser.world import Place, Stage, config
 from fakes.gateway import GatewayProcess
 
-HERE = Path(__file__).parent
+HERE = f"{Path(__file__).parent}{os.sep}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A browser lives in one event loop, so all of these tests share one."""
     reason = None if CHROMIUM.exists() else f"there is no {CHROMIUM}: make browser"
     for item in items:
-        if HERE not in item.path.parents:
+        if not str(item.path).startswith(HERE):
             continue
         if inspect.iscoroutinefunction(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)

@@ -42,7 +42,9 @@ def place() -> Iterator[Place]:
             {"id": name, "type": "local", "engine": name, "models": {model: {}}}
             for name, model in (("hibari", VOICE), ("moonshine", EAR))
         ]
-        yield found.serve(providers, settings={"health": {"probe_enabled": False}})
+        found.serve(providers, settings={"health": {"probe_enabled": False}})
+        found.me.patience = 120.0  # the models are loaded with the first call, on two busy cores
+        yield found
 
 
 def words(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from fakes.hostile import HOSTILE, Hostile, begin, whole
 from fakes.pair import Pair, of_the_first
 from fakes.upstream import Behaviour, Exchange
 
-HEAVY = "writes_one_huge_line"  # 8 MB that are read again and again: one provider is enough
+HEAVY = "writes_one_huge_line"  # megabytes that are read again and again: one provider is enough
 
 
 async def fails_and_hangs(exchange: Exchange) -> None:

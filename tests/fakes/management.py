@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 import yaml
+from argon2 import PasswordHasher
 
 from fakes.asking import answered, asked, here
 from monoize.server.app import App
 from monoize.server.house import House
+from monoize.server.session_passwords import Passwords
 from monoize.settings import parse
 
 ADMIN = "sk-admin-0123456789abcdef"
@@ -112,6 +114,9 @@ async def opened(folder: Path, database: str | None, **changes: Any) -> House:
     text = yaml.safe_dump({**config(database), **changes})
     house = House(lambda: parse(text, {}), folder=folder, environment={})
     await house.start()
+    # What a password costs is shown elsewhere; here it would be most of the time that a test takes.
+    cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    house.state.lasting.lobby.passwords = Passwords(cheap)
     return house
 
 

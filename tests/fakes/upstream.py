@@ -20,7 +20,7 @@ from fakes.scenarios import SCENARIOS, Turn
 from fakes.speakers import SPEAKERS
 from fakes.speakers.wire import Heard, dumps
 
-PATIENCE = 10.0  # seconds that anything here may take before the test fails
+PATIENCE = 25.0  # seconds that anything here may take before the test fails; less than a drain of the gateway
 _TLS_HANDSHAKE = b"\x16\x03"
 
 Behaviour = Callable[["Exchange"], Awaitable[None]]

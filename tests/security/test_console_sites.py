@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from argon2 import PasswordHasher
 
 from fakes.management import ADMIN, Answer, Api, opened
-from monoize.server.session_passwords import Passwords
 from monoize.store import keys, users
 
 HOST = {"host": "localhost:8080"}
@@ -278,8 +276,6 @@ async def test_a_trusted_proxys_header_is_believed_from_its_address_alone(databa
 
 
 async def test_guessing_passwords_gets_slower(api):
-    cheap = Passwords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
-    api.house.state.lasting.lobby.passwords = cheap
     await api.user("ada", password=PASSWORD)
     seen = []
     for _ in range(7):

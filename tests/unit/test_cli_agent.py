@@ -19,6 +19,7 @@ import yaml
 
 from fakes.agent_calls import settings, tool
 from fakes.behaviours import BEHAVIOURS
+from fakes.command_line import ran_here
 from fakes.gateway import SOURCE
 from fakes.upstream import FakeUpstream
 from monoize.agent.live.watching import StateSeen
@@ -44,6 +45,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, upstream: FakeUpstream) -> 
 
 
 def monoize(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs begin in a process of their own; what is told of them later is told here."""
+    if words[0] not in ("run", "resume"):
+        return ran_here("agent", *words, folder=folder)
     return subprocess.run(
         [sys.executable, "-m", "monoize", "agent", *words],
         cwd=folder,

@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from fakes.command_line import ran_here
 from monoize.transform import transforms
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +40,15 @@ class SayUser(RequestTransform[SayConfig]):
 
 
 def monoize(
+    *arguments: str, text: str | None = None, path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """With plug-ins from a path it is a process of its own."""
+    if path is None:
+        return ran_here("transforms", *arguments, text=text)
+    return started(*arguments, text=text, path=path)
+
+
+def started(
     *arguments: str, text: str | None = None, path: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **({"PYTHONPATH": str(path)} if path else {})}
@@ -77,7 +87,7 @@ def test_shows_one_transform_with_its_options_and_a_rule() -> None:
 
 
 def test_the_example_file_shows_what_each_rule_does() -> None:
-    done = monoize("try", str(EXAMPLE))
+    done = started("try", str(EXAMPLE))
     assert done.returncode == 0, done.stderr
     assert "rules[0] inject_system_prompt: 1 changed" in done.stdout
     assert "rules[2] override_max_tokens: did not run" in done.stdout
