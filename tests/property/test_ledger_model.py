@@ -281,7 +281,7 @@ class History:
                 settled.add(name)
         assert written.settled == settled
         self.seen["settled"] += len(settled)
-        oracle.notes.update(note[0] for note in batch.notes)
+        oracle.notes.update(note.get("request_id") for note in batch.notes)
 
     async def die(self) -> None:
         if len(self.instances) > 1 and self.rng.random() < 0.5:

@@ -148,6 +148,8 @@ class Books:
         return self._unpaid(opening)
 
     def _unpaid(self, opening: Opening) -> BudgetExceeded | None:
+        if opening.user_id is None and not opening.prepaid:
+            return None
         account = self.account(opening.user_id)
         if account is None and opening.prepaid:
             account = Account(balance=0)  # whose user is gone
@@ -163,35 +165,41 @@ class Books:
         )
 
     def reserve(self, reservation: Reservation) -> None:
+        amount = reservation.amount
         for counter in self._counters_of(reservation):
-            counter.reserved += reservation.amount
+            counter.reserved += amount
+        if reservation.user_id is None:
+            return
         account = self.account(reservation.user_id)
         if account is not None:
-            account.reserved += reservation.amount
+            account.reserved += amount
 
     def settle(self, reservation: Reservation, charge: int) -> int | None:
         """The reservation becomes a charge; what is left of the balance, if there is one."""
+        amount = reservation.amount
         for counter in self._counters_of(reservation):
-            counter.reserved -= reservation.amount
-            spent = counter.spent + charge
-            counter.spent = min(FULL, spent)
+            counter.reserved -= amount
+            counter.spent = spent if (spent := counter.spent + charge) < FULL else FULL
+        if reservation.user_id is None:
+            return None
         account = self.account(reservation.user_id)
         if account is None:
             return None
-        account.reserved -= reservation.amount
+        account.reserved -= amount
         if account.balance is not None:
             account.balance -= charge
         return account.balance
 
     def _counters_of(self, reservation: Reservation) -> tuple[Counter, ...]:
-        key_id, day = reservation.key_id, reservation.opened_at // DAY_MS
-        found = self._of_day.get((key_id, day))
+        place = reservation.key_id, reservation.opened_at // DAY_MS
+        found = self._of_day.get(place)
         if found is None:
+            key_id, day = place
             found = tuple(
                 self.counter(key_id, window) or self.put_counter(key_id, window, Counter())
                 for window in _windows_of_day(day)
             )
-            self._of_day[key_id, day] = found
+            self._of_day[place] = found
         return found
 
 

@@ -14,10 +14,13 @@ import msgspec
 from monoize.errors import BudgetExceeded
 from monoize.store.books import DAY_MS, Books, Closing, Opening, Reservation, windows
 from monoize.store.fit import Row, json_text
-from monoize.store.journal_layout import FIRST, SECOND
+from monoize.store.journal_layout import CHARGE, CHARGES, FIRST, MONEY, SECOND, WHOSE
 from monoize.store.journal_statements import SpendLine, Statements, UserLine
 
 __all__ = ["Batch", "Closed", "Entry", "Written", "closed", "entered", "settle", "write"]
+
+
+_NOBODYS = ("request_id", "key_id")  # of WHOSE, without a user
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -41,22 +44,30 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
 
 def entered(opening: Opening, opened_at: int, *, admitted: bool = False) -> Entry:
     """A name that is no column of the log is a mistake (KeyError)."""
-    whose = (opening.request_id, opening.key_id, opening.user_id)
-    words = FIRST.row(opening.log)
-    if words[0] is None:
-        words = (opened_at, *words[1:])
-    held = Reservation(*whose, opening.amount, opened_at)
-    return Entry(opening, held, whose + words, admitted)
+    name, key_id, user_id, words = (
+        opening.request_id,
+        opening.key_id,
+        opening.user_id,
+        opening.log,
+    )
+    if words.get("created_at") is None:
+        words = {**words, "created_at": opened_at}
+    if user_id is None:
+        row = FIRST.row(words, _NOBODYS, (name, key_id))
+    else:
+        row = FIRST.row(words, WHOSE, (name, key_id, user_id))
+    held = Reservation(name, key_id, user_id, opening.amount, opened_at)
+    return Entry(opening, held, row, admitted)
 
 
 def closed(closing: Closing) -> Closed:
     """The charge in the log is always the ledger's."""
-    words = SECOND.row(closing.log)
-    if words[0] is None:
-        words = ("success", *words[1:])
+    words = closing.log
+    if words.get("status") is None:
+        words = {**words, "status": "success"}
+    money = (closing.charge, int(closing.estimated), int(closing.unpriced))
     detail = None if closing.detail is None else json_text(closing.detail)
-    money = (closing.charge, closing.estimated, closing.unpriced)
-    return Closed(closing.request_id, closing, money + words, detail)
+    return Closed(closing.request_id, closing, SECOND.row(words, MONEY, money), detail)
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,9 +91,11 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 def write(statements: Statements, batch: Batch) -> Written:
     there = _already_there(statements, batch)
     fresh = _fresh(batch.openings, there)
-    closings: dict[str, Closed] = {}
-    for one in batch.closings:
-        closings.setdefault(one.request_id, one)  # the first of two counts
+    closings = {one.request_id: one for one in batch.closings}
+    if len(closings) < len(batch.closings):
+        closings.update(
+            (one.request_id, one) for one in reversed(batch.closings)
+        )  # the first counts
     found = statements.reservations([name for name in closings if name not in fresh])
     new = [entry.reservation for entry in fresh.values()]
     page = _Page(statements, [*found.values(), *new, *batch.doubtful])
@@ -96,7 +109,8 @@ def write(statements: Statements, batch: Batch) -> Written:
         elif name in closings:  # both happened while the database was away
             page.settle(entry.reservation, closings[name])
     page.write(batch.instance, batch.now)
-    statements.add_logs([note for note in batch.notes if _request_id(note) not in there])
+    if batch.notes:
+        statements.add_logs([note for note in batch.notes if _request_id(note) not in there])
     return Written(refusals=refusals, settled=frozenset(page.settled), books=page.books)
 
 
@@ -116,7 +130,7 @@ def _already_there(statements: Statements, batch: Batch) -> frozenset[str]:
 
 
 def _request_id(note: Row) -> str:
-    name: str = note[0]  # of a whole row
+    name: str = note.get("request_id")
     return name
 
 
@@ -138,8 +152,8 @@ class _Page:
         self.opened: dict[str, Entry] = {}
         self.settled: dict[str, tuple[Reservation, Closed, int | None]] = {}
         statements.read_users({r.user_id for r in touched if r.user_id is not None}, self.books)
-        days = {(r.key_id, r.opened_at // DAY_MS): r.opened_at for r in touched}
-        lines = {(key_id, name) for (key_id, _), at in days.items() for name in windows(at)}
+        days = {(r.key_id, r.opened_at // DAY_MS) for r in touched}
+        lines = {(key_id, name) for key_id, day in days for name in windows(day * DAY_MS)}
         statements.read_spend(lines, self.books)
         self._spend_before = {n: (c.spent, c.reserved) for n, c in self.books.counters.items()}
         self._users_before = {n: (a.balance, a.reserved) for n, a in self.books.accounts.items()}
@@ -158,9 +172,9 @@ class _Page:
 
     def write(self, instance: str, now: int) -> None:
         statements, opened, settled = self._statements, self.opened, self.settled
-        both = opened.keys() & settled.keys()
-        ended = {name: row[1].log for name, row in settled.items() if name not in both}
+        both = opened.keys() & settled.keys()  # while the database was away
         begun = [entry for name, entry in opened.items() if name not in both]
+        ended = {name: row[1].log for name, row in settled.items() if name not in both}
         statements.add_charges([_charge(*row, now) for row in settled.values()])
         statements.remove_reservations(ended)
         statements.add_reservations(instance, [entry.reservation for entry in begun])
@@ -168,7 +182,7 @@ class _Page:
         statements.add_to_spend(self._spend_changes())
         statements.end_logs(ended)
         statements.begin_logs([entry.log for entry in begun])
-        statements.add_logs([opened[n].log + settled[n][1].log for n in opened if n in both])
+        statements.add_logs([opened[n].log.and_(settled[n][1].log) for n in opened if n in both])
 
     def _spend_changes(self) -> list[SpendLine]:
         changes = []
@@ -189,16 +203,16 @@ class _Page:
 
 
 def _charge(held: Reservation, end: Closed, balance_after: int | None, now: int) -> Row:
-    closing = end.closing
-    return (
+    closing, user_id, detail = end.closing, held.user_id, end.detail
+    values = (
         held.request_id,
-        "charge",
-        held.user_id,
         held.key_id,
         closing.charge,
-        balance_after,
-        closing.estimated,
-        closing.unpriced,
-        end.detail,
+        int(closing.estimated),
+        int(closing.unpriced),
         now,
+        detail,
     )
+    if user_id is None and detail is not None:
+        return Row(CHARGE, values)
+    return Row.of(CHARGES.names, (*values, user_id, balance_after))

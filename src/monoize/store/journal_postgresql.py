@@ -22,8 +22,8 @@ from sqlalchemy.dialects import postgresql
 from typing_extensions import override
 
 from monoize.store.books import Account, Books, Counter, Reservation
-from monoize.store.fit import Row
-from monoize.store.journal_layout import CHARGE, CLOSED, OPENED, PENDING, RESERVATION, WHOLE
+from monoize.store.fit import Row, Values
+from monoize.store.journal_layout import CHARGES, CLOSED, OPENED, PENDING, RESERVATION, WHOLE
 from monoize.store.journal_statements import SpendLine, Statements, UserLine
 from monoize.store.tables import instances, ledger, request_logs, reservations, spend, users
 
@@ -31,6 +31,7 @@ __all__ = ["PostgresqlStatements"]
 
 T = TypeVar("T")
 
+_TRUTHS = WHOLE.truths | CHARGES.truths
 _SOME: BindParameter[Any] = bindparam("some", expanding=True)
 _WINDOWS: BindParameter[Any] = bindparam("windows", expanding=True)
 
@@ -98,7 +99,9 @@ _ADD_TO_SPEND = (
         reserved=spend.c.reserved + bindparam("b_reserved"),
     )
 )
-_ADD_CHARGES = insert(ledger).values(_bound(ledger, CHARGE, ("detail",)))
+_ADD_CHARGES = insert(ledger).values(
+    {**_bound(ledger, CHARGES.names, CHARGES.texts_of_json), "kind": literal("charge")}
+)
 _BEGIN_LOGS = insert(request_logs).values({**_of_log(OPENED), "status": literal(PENDING)})
 _END_LOGS = (
     update(request_logs)
@@ -160,7 +163,7 @@ class PostgresqlStatements(Statements):
 
     @override
     def add_charges(self, rows: Sequence[Row]) -> None:
-        self._many(_ADD_CHARGES, CHARGE, rows)
+        self._rows(_ADD_CHARGES, CHARGES.names, rows)
 
     @override
     def remove_reservations(self, names: Collection[str]) -> None:
@@ -182,22 +185,35 @@ class PostgresqlStatements(Statements):
 
     @override
     def begin_logs(self, rows: Sequence[Row]) -> None:
-        self._many(_BEGIN_LOGS, OPENED, rows)
+        self._rows(_BEGIN_LOGS, OPENED, rows)
 
     @override
     def end_logs(self, rows: Mapping[str, Row]) -> None:
-        named = [(name, *row) for name, row in rows.items()]
-        self._many(_END_LOGS, ("request", *CLOSED), named)
+        named = [Row(("request", *row.names), (name, *row.values)) for name, row in rows.items()]
+        self._rows(_END_LOGS, ("request", *CLOSED), named)
 
     @override
     def add_logs(self, rows: Sequence[Row]) -> None:
-        self._many(_ADD_LOGS, WHOLE.names, rows)
+        self._rows(_ADD_LOGS, WHOLE.names, rows)
 
-    def _many(self, statement: Any, names: Sequence[str], rows: Sequence[Row]) -> None:
+    def _rows(self, statement: Any, names: Sequence[str], rows: Sequence[Row]) -> None:
+        """With NULL for all that a row leaves out: one statement for all of them."""
+        if rows:
+            nulls = dict.fromkeys(f"b_{name}" for name in names)
+            self._connection.execute(statement, [nulls | _placed(row) for row in rows])
+
+    def _many(self, statement: Any, names: Sequence[str], rows: Sequence[Values]) -> None:
         if rows:
             places = [f"b_{name}" for name in names]
             values = [dict(zip(places, row, strict=True)) for row in rows]
             self._connection.execute(statement, values)
+
+
+def _placed(row: Row) -> dict[str, Any]:
+    return {
+        f"b_{name}": bool(value) if name in _TRUTHS else value
+        for name, value in zip(row.names, row.values, strict=True)
+    }
 
 
 def _padded(values: Iterable[T]) -> list[T]:

@@ -8,105 +8,91 @@ each row waits for the event loop each time.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import groupby
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import TypeAlias
 
+import msgspec
 from sqlalchemy.exc import DBAPIError
 from typing_extensions import override
 
 from monoize.store.books import Account, Books, Counter, Reservation
-from monoize.store.fit import Row
-from monoize.store.journal_layout import CHARGE, CLOSED, OPENED, PENDING, RESERVATION, WHOLE
+from monoize.store.fit import Row, Values
+from monoize.store.journal_layout import PENDING, RESERVATION
 from monoize.store.journal_statements import SpendLine, Statements, UserLine
 
 __all__ = ["SqliteStatements"]
 
 # Rows of one step: few texts, and few steps for any number of rows.
 _STEPS = (32, 16, 8, 4, 2, 1)
-_PATTERNS_KEPT = 64  # of NULLs in the rows of one statement
+_TEXTS_KEPT = 64  # of one statement, for different columns
+
+_Named: TypeAlias = tuple[tuple[str, ...], Values]  # columns and what they hold
+_OWNED = ("instance", *RESERVATION)
+_NOBODYS = tuple(name for name in _OWNED if name != "user_id")
 
 
 class _ManyRows:
     """A statement for many rows, as one text for each of a few numbers of them.
 
-    Only numbers and texts are sent as values. NULL stands in the text itself and a truth is sent as a number: for either
-    of them the driver looks for an adapter first, which takes longer than all that follows. Rows have their NULLs in the
-    same few places.
+    Only numbers and texts are sent: for a NULL or a truth the driver looks for an adapter first, which takes longer than
+    all that follows.
     """
 
-    def __init__(
-        self, before: str, after: str = "", *, row: str = "({})", in_order: bool = False
-    ) -> None:
-        """`in_order`: rows are written as they stand, and not those that are alike first."""
-        self._before = before
-        self._grouped = _runs if in_order else _alike
-        self._after = after
-        self._row = row
-        self._texts: dict[tuple[bool, ...], list[tuple[int, str]]] = {}
+    def __init__(self, before: str, width: int, after: str = "", *, row: str = "({})") -> None:
+        one = row.format(", ".join("?" * width))
+        self._texts = [(size, before + ", ".join([one] * size) + after) for size in _STEPS]
 
-    def run(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> list[Row]:
+    def run(self, connection: sqlite3.Connection, rows: Sequence[Values]) -> list[Values]:
         """What it answers, to all rows together."""
-        found: list[Row] = []
-        for nulls, alike in self._grouped(rows):
-            begin, count = 0, len(alike)
-            for size, text in self._texts.get(nulls) or self._written(nulls):
-                while count - begin >= size:
-                    found += connection.execute(text, _values(alike[begin : begin + size]))
-                    begin += size
+        found: list[Values] = []
+        begin, left = 0, len(rows)
+        for size, text in self._texts:
+            while left >= size:
+                some = rows[begin : begin + size]
+                found += connection.execute(text, list(chain.from_iterable(some)))
+                begin, left = begin + size, left - size
         return found
 
-    def _written(self, nulls: tuple[bool, ...]) -> list[tuple[int, str]]:
-        row = self._row.format(", ".join("NULL" if is_null else "?" for is_null in nulls))
-        texts = [(size, self._before + ", ".join([row] * size) + self._after) for size in _STEPS]
-        if len(self._texts) < _PATTERNS_KEPT:
-            self._texts[nulls] = texts
-        return texts
+
+class _OfColumns:
+    """A statement for rows that have different columns: one of its own for each choice of them."""
+
+    def __init__(self, made: Callable[[tuple[str, ...]], _ManyRows]) -> None:
+        self._made = made
+        self._known: dict[tuple[str, ...], _ManyRows] = {}
+
+    def __getitem__(self, names: tuple[str, ...]) -> _ManyRows:
+        found = self._known.get(names)
+        if found is None:
+            found = self._made(names)
+            if len(self._known) < _TEXTS_KEPT:
+                self._known[names] = found
+        return found
 
 
-def _nulls(row: Row) -> tuple[bool, ...]:
-    return tuple([value is None for value in row])
-
-
-def _alike(rows: Sequence[Row]) -> Iterable[tuple[tuple[bool, ...], list[Row]]]:
-    alike: dict[tuple[bool, ...], list[Row]] = {}
-    for row in rows:
-        alike.setdefault(_nulls(row), []).append(row)
-    return alike.items()
-
-
-def _runs(rows: Sequence[Row]) -> Iterable[tuple[tuple[bool, ...], list[Row]]]:
-    return ((nulls, list(run)) for nulls, run in groupby(rows, _nulls))
-
-
-def _values(rows: Sequence[Row]) -> list[Any]:
-    return [
-        value if value.__class__ is not bool else int(value)
-        for row in rows
-        for value in row
-        if value is not None
-    ]
-
-
-def _insert(
-    table: str,
-    names: Sequence[str],
-    fixed: Mapping[str, str] | None = None,
-    *,
-    in_order: bool = False,
-) -> _ManyRows:
+def _insert(table: str, fixed: Mapping[str, str] | None = None) -> _OfColumns:
     fixed = fixed or {}
     more = "".join(f", '{value}'" for value in fixed.values())
-    columns = ", ".join((*names, *fixed))
-    before = f"INSERT INTO {table} ({columns}) VALUES "  # noqa: S608 - our own names
-    return _ManyRows(before, row=f"({{}}{more})", in_order=in_order)
+
+    def made(names: tuple[str, ...]) -> _ManyRows:
+        columns = ", ".join((*names, *fixed))
+        before = f"INSERT INTO {table} ({columns}) VALUES "  # noqa: S608 - our own names
+        return _ManyRows(before, len(names), row=f"({{}}{more})")
+
+    return _OfColumns(made)
 
 
-def _end_logs() -> _ManyRows:
-    """Reads its rows from the first to the last and finds each in the log by its request."""
-    changes = ", ".join(f"{name} = ended.column{at}" for at, name in enumerate(CLOSED, 2))
+def _end_logs(names: tuple[str, ...]) -> _ManyRows:
+    """Reads its rows from the first to the last and finds each in the log by its request, which comes before the others.
+
+    What a row leaves out has never been written.
+    """
+    changes = ", ".join(f"{name} = ended.column{at}" for at, name in enumerate(names, 2))
     return _ManyRows(
         f"UPDATE request_logs SET {changes} FROM (VALUES ",  # noqa: S608 - our own names
+        1 + len(names),
         ") AS ended WHERE request_logs.request_id = ended.column1",
     )
 
@@ -116,6 +102,7 @@ def _lookup(columns: str, table: str, *by: str) -> _ManyRows:
     on = " AND ".join(f"{column} = named.column{at}" for at, column in enumerate(by, 1))
     return _ManyRows(
         f"SELECT {columns} FROM (VALUES ",  # noqa: S608 - our own names
+        len(by),
         f") AS named CROSS JOIN {table} ON {on}",
     )
 
@@ -124,29 +111,32 @@ _KNOWN_REQUESTS = _lookup("request_id", "request_logs", "request_id")
 _RESERVATIONS = _lookup(", ".join(RESERVATION), "reservations", "request_id")
 _USERS = _lookup("id, balance, reserved", "users", "id")
 _SPEND = _lookup('key_id, "window", spent, reserved', "spend", "key_id", '"window"')
-_REMOVE_RESERVATIONS = _ManyRows("DELETE FROM reservations WHERE request_id IN (", ")", row="{}")
+_REMOVE_RESERVATIONS = _ManyRows("DELETE FROM reservations WHERE request_id IN (", 1, ")", row="{}")
 _SAW = _ManyRows(
     "INSERT INTO instances (id, host, pid, seen_at) VALUES ",
+    4,
     " ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at",
 )
-_ADD_CHARGES = _insert("ledger", CHARGE, in_order=True)  # each tells what it left of a balance
-_ADD_RESERVATIONS = _insert("reservations", (*RESERVATION, "instance"))
-_BEGIN_LOGS = _insert("request_logs", OPENED, {"status": PENDING})
-_END_LOGS = _end_logs()
-_ADD_LOGS = _insert("request_logs", WHOLE.names)
+_ADD_CHARGES = _insert("ledger", {"kind": "charge"})
+_ADD_RESERVATIONS = _insert("reservations")
+_BEGIN_LOGS = _insert("request_logs", {"status": PENDING})
+_END_LOGS = _OfColumns(_end_logs)
+_ADD_LOGS = _insert("request_logs")
 _ADD_TO_USERS = _ManyRows(
     "UPDATE users SET balance = balance - line.column2, reserved = reserved + line.column3"
     " FROM (VALUES ",
+    3,
     ") AS line WHERE users.id = line.column1",  # a balance of NULL stays so: not prepaid
 )
 # Of lines that are all there: what would be inserted is never seen.
 _ADD_TO_SPEND = _ManyRows(
     'INSERT INTO spend (key_id, "window", spent, reserved) VALUES ',
+    4,
     ' ON CONFLICT (key_id, "window") DO UPDATE SET'
     " spent = spent + excluded.spent, reserved = reserved + excluded.reserved",
 )
 _EMPTY_SPEND = _ManyRows(
-    'INSERT INTO spend (key_id, "window", spent, reserved) VALUES ', row="({}, 0, 0)"
+    'INSERT INTO spend (key_id, "window", spent, reserved) VALUES ', 2, row="({}, 0, 0)"
 )
 
 
@@ -182,7 +172,9 @@ class SqliteStatements(Statements):
 
     @override
     def add_charges(self, rows: Sequence[Row]) -> None:
-        self._run(_ADD_CHARGES, rows)
+        # As they stand: each tells what it left of a balance.
+        for names, alike in groupby(rows, attrgetter("names")):
+            self._run(_ADD_CHARGES[names], [row.values for row in alike])
 
     @override
     def remove_reservations(self, names: Collection[str]) -> None:
@@ -190,10 +182,7 @@ class SqliteStatements(Statements):
 
     @override
     def add_reservations(self, instance: str, some: Sequence[Reservation]) -> None:
-        self._run(
-            _ADD_RESERVATIONS,
-            [(r.request_id, r.key_id, r.user_id, r.amount, r.opened_at, instance) for r in some],
-        )
+        self._run_alike(_ADD_RESERVATIONS, [_held(one, instance) for one in some])
 
     @override
     def add_to_users(self, lines: Sequence[UserLine]) -> None:
@@ -205,25 +194,40 @@ class SqliteStatements(Statements):
 
     @override
     def begin_logs(self, rows: Sequence[Row]) -> None:
-        self._run(_BEGIN_LOGS, rows)
+        self._run_alike(_BEGIN_LOGS, [(row.names, row.values) for row in rows])
 
     @override
     def end_logs(self, rows: Mapping[str, Row]) -> None:
-        self._run(_END_LOGS, [(name, *row) for name, row in rows.items()])
+        named = [(row.names, (name, *row.values)) for name, row in rows.items()]
+        self._run_alike(_END_LOGS, named)
 
     @override
     def add_logs(self, rows: Sequence[Row]) -> None:
-        self._run(_ADD_LOGS, rows)
+        self._run_alike(_ADD_LOGS, [(row.names, row.values) for row in rows])
 
-    def _run(self, statement: _ManyRows, rows: Sequence[Row]) -> list[Row]:
+    def _run_alike(self, statements: _OfColumns, rows: Iterable[_Named]) -> None:
+        """Those of the same columns together."""
+        alike: dict[tuple[str, ...], list[Values]] = {}
+        for names, values in rows:
+            alike.setdefault(names, []).append(values)
+        for names, some in alike.items():
+            self._run(statements[names], some)
+
+    def _run(self, statement: _ManyRows, rows: Sequence[Values]) -> list[Values]:
         try:
             return statement.run(self._connection, rows)
         except sqlite3.Error as error:
             raise _named(error) from error
 
 
-def _each(names: Collection[str]) -> list[Row]:
-    return [(name,) for name in names]
+def _each(names: Iterable[str]) -> list[Values]:
+    return list(zip(names))
+
+
+def _held(one: Reservation, instance: str) -> _Named:
+    if one.user_id is None:
+        return _NOBODYS, (instance, one.request_id, one.key_id, one.amount, one.opened_at)
+    return _OWNED, (instance, *msgspec.structs.astuple(one))
 
 
 def _named(error: sqlite3.Error) -> BaseException:

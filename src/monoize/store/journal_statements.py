@@ -18,8 +18,7 @@ UserLine: TypeAlias = tuple[str, int, int]  # user, paid from the balance, to ad
 class Statements(ABC):
     """Inside one transaction. What is read is locked until its end.
 
-    Rows are tuples in the orders of journal_layout.py. Locks come in one order everywhere: instances, reservations,
-    users, spend.
+    Locks come in one order everywhere: instances, reservations, users, spend.
     """
 
     @abstractmethod

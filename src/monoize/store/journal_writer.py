@@ -18,6 +18,7 @@ from monoize.clock import Clock
 from monoize.errors import DatabaseAway, MonoizeError
 from monoize.store.books import Books, Reservation
 from monoize.store.database import Database
+from monoize.store.fit import Row
 from monoize.store.journal_batch import Batch, Closed, Entry, Written, write
 from monoize.store.journal_layout import WHOLE
 from monoize.store.journal_operation import Note, Operation, admitted, barer, withdrawn
@@ -78,6 +79,7 @@ class Writer:
         self._known = Books(limit=limits.known)
         self._beaten: float | None = None
         self._wake = asyncio.Event()
+        self._is_idle = True  # until it is woken up
         self._room = asyncio.Event()
         self._is_stopped = False
         self._under_way = 0  # in the transaction that runs now
@@ -141,7 +143,8 @@ class Writer:
     def _put(self, what: Entry | Closed | Note) -> Operation:
         operation = Operation(what, asyncio.get_running_loop().create_future())
         self.queue.append(operation)
-        self._wake.set()
+        if self._is_idle:
+            self._wake.set()
         return operation
 
     # --- writing ---
@@ -150,8 +153,10 @@ class Writer:
         pause = _FIRST_PAUSE
         while self.queue or not self._is_stopped:
             if not self.queue and not self._must_beat_alone:
+                self._is_idle = True
                 await self._wake.wait()
                 self._wake.clear()
+                self._is_idle = False
             elif await self._write_some():
                 pause = _FIRST_PAUSE
                 self._room.set()
@@ -173,9 +178,8 @@ class Writer:
     async def _write_some(self) -> bool:
         """One batch; False: the database is away."""
         await self._gather()
-        count = min(len(self.queue), self._limits.batch)
-        some = [self.queue.popleft() for _ in range(count)]
-        self._under_way = count
+        some = self._taken()
+        self._under_way = len(some)
         try:
             left = await self._unwritten(some)
         except asyncio.CancelledError:
@@ -188,13 +192,22 @@ class Writer:
         self._went_away(*left)
         return False
 
+    def _taken(self) -> list[Operation]:
+        """From the front of the queue, as many as go into one transaction; nearly always that is all of it."""
+        queue, most = self.queue, self._limits.batch
+        if len(queue) > most:
+            return [queue.popleft() for _ in range(most)]
+        some = list(queue)
+        queue.clear()
+        return some
+
     async def _unwritten(self, some: Sequence[Operation]) -> _Left | None:
         """Write them; None, or those that are left because the database is away."""
         beats = self._is_beat_due
-        work = partial(self._work, batch=self._batch(some), beats=beats)
+        batch = self._batch(some)
+        work = partial(self._work, batch=batch, beats=beats)
         try:
-            settles = any(isinstance(operation.what, Closed) for operation in some)
-            written = await self._database.book(work, settles=settles)
+            written = await self._database.book(work, settles=bool(batch.closings))
         except DatabaseAway as error:
             for operation in some:
                 operation.again = True
@@ -252,14 +265,26 @@ class Writer:
         return int(self._clock.now() * 1000)
 
     def _batch(self, some: Sequence[Operation]) -> Batch:
-        what = [operation.what for operation in some]
-        again = [operation for operation in some if operation.again]
+        openings: list[Entry] = []
+        closings: list[Closed] = []
+        notes: list[Row] = []
+        again: list[Operation] = []
+        for operation in some:
+            what = operation.what
+            if isinstance(what, Entry):
+                openings.append(what)
+            elif isinstance(what, Closed):
+                closings.append(what)
+            else:
+                notes.append(what.row)
+            if operation.again:
+                again.append(operation)
         return Batch(
             instance=self._signature.instance,
             now=self.now(),
-            openings=[item for item in what if isinstance(item, Entry)],
-            closings=[item for item in what if isinstance(item, Closed)],
-            notes=[item.row for item in what if isinstance(item, Note)],
+            openings=openings,
+            closings=closings,
+            notes=notes,
             again=bool(again),
             doubtful=[held for operation in again for held in self._held(operation)],
         )
@@ -278,23 +303,21 @@ class Writer:
         for user_id, account in written.books.accounts.items():
             self._known.put_account(user_id, account)
         for operation in some:
-            match operation.what:
-                case Entry() as entry:
-                    refused = written.refusals.get(entry.reservation.request_id)
-                    if refused is not None:
-                        operation.resolve(refused)
-                    elif not entry.admitted:
-                        self._accepted(operation, entry)
-                case Closed() as closing:
-                    found = closing.request_id in written.settled
-                    self._closed(closing, is_settled=found or operation.again)
-                    operation.resolve()
-                case Note(row):
-                    if self.live.is_watched:
-                        self.live.publish(WHOLE.values(row))
-                    operation.resolve()
-                case _:
-                    assert_never(operation.what)
+            what = operation.what
+            if isinstance(what, Entry):
+                refused = written.refusals.get(what.reservation.request_id)
+                if refused is not None:
+                    operation.resolve(refused)
+                elif not what.admitted:
+                    self._accepted(operation, what)
+            elif isinstance(what, Closed):
+                is_settled = what.request_id in written.settled
+                self._closed(what, is_settled=is_settled or operation.again)
+                operation.resolve()
+            else:
+                if self.live.is_watched:
+                    self.live.publish(WHOLE.values(what.row))
+                operation.resolve()
 
     def _accepted(self, operation: Operation, entry: Entry) -> None:
         self.open[entry.reservation.request_id] = entry
@@ -308,7 +331,7 @@ class Writer:
         if not is_settled:
             log.warning("request %s had been settled before", closing.request_id)
         elif entry is not None and self.live.is_watched:
-            self.live.publish(WHOLE.values(entry.log + closing.log))
+            self.live.publish(WHOLE.values(entry.log.and_(closing.log)))
 
     # --- without the database ---
 

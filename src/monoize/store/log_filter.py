@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
-from sqlalchemy import ColumnElement, func, or_
+from sqlalchemy import ColumnElement, func, literal_column, or_
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from monoize.errors import InvalidRequest
@@ -20,6 +20,7 @@ __all__ = [
     "conditions",
     "is_prefix",
     "moments",
+    "not_success",
     "within",
 ]
 
@@ -99,13 +100,23 @@ def conditions(wanted: LogFilter, columns: Columns) -> dict[str, ColumnElement[b
     if wanted.models:
         found["models"] = _any_model(wanted.models, columns["requested_model"])
     if wanted.statuses is not None:
-        found["status"] = columns["status"].in_(wanted.statuses)
+        found["status"] = _any_status(wanted.statuses, columns["status"])
     if wanted.text is not None:
         names = ("error_message", "error_code", "requested_model", "upstream_model")
         found["text"] = or_(
             *(columns[name].icontains(wanted.text, autoescape=True) for name in names)
         )
     return found
+
+
+def not_success(status: ColumnElement[Any]) -> ColumnElement[bool]:
+    """What the index on the status asks for, as tables.py says it: a database compares the words."""
+    return status != literal_column("'success'")
+
+
+def _any_status(statuses: tuple[Status, ...], column: ColumnElement[Any]) -> ColumnElement[bool]:
+    some = column.in_(statuses)
+    return some if "success" in statuses else some & not_success(column)
 
 
 def _any_model(models: tuple[str, ...], column: ColumnElement[Any]) -> ColumnElement[bool]:

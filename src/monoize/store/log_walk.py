@@ -28,7 +28,15 @@ from sqlalchemy import (
     union_all,
 )
 
-from monoize.store.log_filter import LARGEST, LogFilter, conditions, is_prefix, moments, within
+from monoize.store.log_filter import (
+    LARGEST,
+    LogFilter,
+    conditions,
+    is_prefix,
+    moments,
+    not_success,
+    within,
+)
 from monoize.store.tables import request_logs
 
 __all__ = ["Walk", "count", "walk"]
@@ -97,21 +105,28 @@ class _Lead(msgspec.Struct, frozen=True):
         # serves that. PostgreSQL would take the one by moment for a crowded value, and go through half of the log
         # when that value has not been used of late.
         place: list[ColumnElement[Any]] = [*_PLACE]
+        indexed: list[ColumnElement[bool]] = []
         ends: list[list[ColumnElement[Any]]] = [
             [literal(number, BigInteger) for number in end] for end in (span.newest, span.oldest)
         ]
         if self.column is not None:
             place.insert(0, self.column)
+            indexed.append(_indexed(self.column))
             for end in ends:
                 end.insert(0, literal(value, String))
         newest, oldest = (tuple_(*end) for end in ends)
         return (
             select(*columns)
-            .where(tuple_(*place) < newest, tuple_(*place) >= oldest)
+            .where(tuple_(*place) < newest, tuple_(*place) >= oldest, *indexed)
             .order_by(*(column.desc() for column in place))
             .limit(literal_column(str(limit)))  # the planner has to know it
             .offset(literal_column(str(offset)))
         )
+
+
+def _indexed(column: Column[Any]) -> ColumnElement[bool]:
+    """What the index on a column has entries of, as tables.py says it: a database compares the words."""
+    return not_success(column) if column.name == "status" else column.is_not(None)
 
 
 class _Met(msgspec.Struct, frozen=True):
@@ -176,7 +191,7 @@ def _leads(connection: Connection, wanted: LogFilter) -> list[_Lead]:
     models = _models(connection, wanted.models)
     if models is not None:
         leads.append(_Lead("models", _log.requested_model, models))
-    if wanted.statuses is not None:
+    if wanted.statuses is not None and "success" not in wanted.statuses:  # which has no index
         leads.append(_Lead("status", _log.status, wanted.statuses))
     return leads
 

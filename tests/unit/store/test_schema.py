@@ -16,7 +16,7 @@ from sqlalchemy import Connection, inspect, select, text
 from monoize.errors import ConfigError
 from monoize.store import schema
 from monoize.store.database import Database
-from monoize.store.tables import METADATA, users
+from monoize.store.tables import METADATA, reservations, users
 
 NEXT = f"{int(schema.HEAD) + 1:04}"
 ADDED = f'''"""One column more."""
@@ -46,10 +46,16 @@ def description(connection: Connection) -> dict[str, Any]:
             ],
             "key": found.get_pk_constraint(name),
             "unique": sorted(map(str, found.get_unique_constraints(name))),
-            "indexes": sorted(map(str, found.get_indexes(name))),
+            "indexes": sorted(map(_said, found.get_indexes(name))),
         }
         for name in found.get_table_names()
     }  # fmt: skip
+
+
+def _said(index: Any) -> str:
+    """The condition of a partial index is an object, which says only where it lies in memory."""
+    options = {name: str(value) for name, value in index["dialect_options"].items()}
+    return str({**index, "dialect_options": options})
 
 
 async def migrated(database: Database) -> tuple[dict[str, Any], list[Any]]:
@@ -82,6 +88,40 @@ async def test_the_first_revision_is_the_oldest_and_the_newest_is_the_head(datab
     )
     assert version == schema.HEAD == schema.REVISIONS[-1]
     assert schema.REVISIONS[0] == "0001"
+
+
+HELD = {
+    "request_id": "r",
+    "instance": "i",
+    "key_id": "k",
+    "user_id": None,
+    "amount": 7,
+    "opened_at": 1,
+}
+
+
+async def test_a_reservation_outlasts_the_making_of_its_table(empty_database_url, tmp_path):
+    from alembic import command
+    from alembic.config import Config
+
+    def as_it_was(connection: Connection) -> None:
+        METADATA.drop_all(connection)
+        connection.execute(text("DROP TABLE alembic_version"))
+        config = Config()
+        config.set_main_option("script_location", str(schema.FOLDER))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0005")
+        connection.execute(reservations.insert().values(HELD))
+
+    old = await Database.open(empty_database_url, tmp_path)
+    fresh = await old.read(description)
+    await old.write(as_it_was)
+    await old.aclose()
+    database = await Database.open(empty_database_url, tmp_path)
+    assert await database.read(description) == fresh
+    (row,) = await database.read(lambda c: c.execute(select(reservations)).all())
+    await database.aclose()
+    assert row._asdict() == HELD
 
 
 @pytest.fixture
