@@ -209,9 +209,26 @@ class Protocol(ABC):
 
 
 def with_model_in(
-    raw: bytes, body: Mapping[str, Any], paths: tuple[tuple[str, ...], ...], model: str
+    raw: bytes,
+    body: Mapping[str, Any],
+    paths: tuple[tuple[str, ...], ...],
+    model: str,
+    *,
+    words: bool = False,
 ) -> bytes:
-    """`with_model` for the bytes of an object that has been read already: mostly there is little to look for."""
+    """`with_model` for the bytes of an object that has been read already: mostly there is little to look for.
+
+    `words`: of a plain reply, as its source says. No object inside of it names a model, and in a text the quotes would
+    have backslashes.
+    """
+    if words and len(paths) == 1 and len(paths[0]) == 1:
+        (key,) = paths[0]
+        old = body[key]
+        if old in ("", model):
+            return raw
+        renamed = raw.replace(*_spellings(key, old, model)[1])
+        if renamed is not raw:
+            return renamed
     there = [path for path in paths if _at(body, path) not in (None, "", model)]
     if not there:
         return raw

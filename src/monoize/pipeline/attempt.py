@@ -216,8 +216,9 @@ class Attempt:
             response = self.decoded(wire)
             if not self.replays or self.call.wants_stream:
                 return Whole(response=response)
-            caller = self.call.incoming.protocol
-            own = with_model_in(raw, wire, caller.model_paths, self.call.requested_model)
+            paths, source = self.call.incoming.protocol.model_paths, response.source
+            words = source is not None and source.words
+            own = with_model_in(raw, wire, paths, self.call.requested_model, words=words)
             return Whole(response=response, raw=own)
         streamed = self._streamed(parser)
         if self.call.wants_stream and not self.needs_whole_response:

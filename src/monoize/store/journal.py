@@ -81,11 +81,10 @@ class Journal:
 
     async def open(self, opening: Opening) -> None:
         """Reserved when it returns, whatever becomes of this process; BudgetExceeded or DatabaseAway: nothing is."""
-        _check_money(opening.amount)
         writer = self._writer
-        if writer.is_full:
+        if len(writer.queue) >= self.limits.queue:
             await writer.room()
-        self._check_running()
+        self._check(opening.amount)
         operation = writer.put_opening(entered(opening, writer.now()))
         try:
             await operation.done
@@ -98,10 +97,8 @@ class Journal:
 
         It is settled even if the caller of this is cancelled meanwhile.
         """
-        _check_money(closing.charge)
-        end = closed(closing)
-        self._check_running()
-        operation = self._writer.put_closing(end)
+        self._check(closing.charge)
+        operation = self._writer.put_closing(closed(closing))
         if not self._is_relaxed:
             await operation.done
 
@@ -198,12 +195,9 @@ class Journal:
         except Exception:
             log.exception("looking for dead processes failed")
 
-    def _check_running(self) -> None:
+    def _check(self, nano: int) -> None:
+        """Before anything is changed: a wrong sum is a defect, not an accident (T39)."""
+        if type(nano) is not int or not 0 <= nano <= DEAREST:
+            raise ValueError(f"{nano!r} is no sum of nano-USD")
         if self._writing is None or self._writing.done():
             raise DatabaseAway("the ledger is not running")
-
-
-def _check_money(nano: int) -> None:
-    """Checked before anything is changed: a wrong sum is a defect, not an accident (T39)."""
-    if type(nano) is not int or not 0 <= nano <= DEAREST:
-        raise ValueError(f"{nano!r} is no sum of nano-USD")

@@ -302,6 +302,7 @@ class Writer:
             self._known.put_counter(key_id, window, counter)
         for user_id, account in written.books.accounts.items():
             self._known.put_account(user_id, account)
+        is_watched = self.live.is_watched
         for operation in some:
             what = operation.what
             if isinstance(what, Entry):
@@ -311,11 +312,14 @@ class Writer:
                 elif not what.admitted:
                     self._accepted(operation, what)
             elif isinstance(what, Closed):
-                is_settled = what.request_id in written.settled
-                self._closed(what, is_settled=is_settled or operation.again)
+                entry = self.open.pop(what.request_id, None)
+                if not operation.again and what.request_id not in written.settled:
+                    log.warning("request %s had been settled before", what.request_id)
+                elif entry is not None and is_watched:
+                    self.live.publish(WHOLE.values(entry.log.and_(what.log)))
                 operation.resolve()
             else:
-                if self.live.is_watched:
+                if is_watched:
                     self.live.publish(WHOLE.values(what.row))
                 operation.resolve()
 
@@ -325,13 +329,6 @@ class Writer:
         operation.resolve()
         if operation.is_abandoned:
             self.put_closing(withdrawn(entry))
-
-    def _closed(self, closing: Closed, *, is_settled: bool) -> None:
-        entry = self.open.pop(closing.request_id, None)
-        if not is_settled:
-            log.warning("request %s had been settled before", closing.request_id)
-        elif entry is not None and self.live.is_watched:
-            self.live.publish(WHOLE.values(entry.log.and_(closing.log)))
 
     # --- without the database ---
 

@@ -19,7 +19,8 @@ class Source(msgspec.Struct, frozen=True, eq=False):
     protocol: str
     wire: Any
     span: int = 1  # how many neighbouring messages were made from this one envelope (D48)
-    # Of a request: nothing in it but words and settings, so that nobody has to look for media, calls or seals.
+    # Of a request or a reply: nothing in it but words and what every one has, so that nobody has to look for media,
+    # calls or seals, nor for names of its own inside of it.
     words: bool = False
 
 

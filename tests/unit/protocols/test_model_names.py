@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from monoize import wirejson
 from monoize.protocol import with_model, with_model_in
+from monoize.protocols.chat_completion.plain_exchange import plain_reply
 
 PATHS = ((("model",),), (("model",), ("response", "model")), (("modelVersion",),))
 WORDS = st.sampled_from(
@@ -42,3 +43,39 @@ def test_every_other_byte_stays():
 @pytest.mark.parametrize("raw", [b'{"model":null}', b'{"model":""}', b'{"id":"model"}', b"{}"])
 def test_where_the_provider_names_none_nothing_is_written(raw):
     assert with_model_in(raw, wirejson.loads(raw), PATHS[0], "m") == raw
+
+
+@given(
+    content=st.text(min_size=1) | WORDS.filter(bool),
+    model=st.sampled_from(["m-1", "", "mine", 'mo"del', "é", 'x"model']),
+    ascii_only=st.booleans(),
+    spaced=st.booleans(),
+)
+@pytest.mark.spec("PIPE-1b")
+def test_a_plain_reply_says_it_in_one_look(content, model, ascii_only, spaced):
+    body = {
+        "id": "model",
+        "object": '"model":"m-1"',
+        "created": 1,
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": content},
+                "finish_reason": "stop",
+            }
+        ],
+        "model": model,
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    }
+    between = (", ", ": ") if spaced else (",", ":")
+    raw = json.dumps(body, ensure_ascii=ascii_only, separators=between).encode(
+        "utf-8", "surrogatepass"
+    )
+    assert plain_reply(body) is not None
+    quick = with_model_in(raw, body, PATHS[0], "mine", words=True)
+    assert json.loads(quick) == {**body, "model": "mine" if model else ""}
+
+
+def test_of_two_names_none_of_the_providers_is_left():
+    raw = b'{"model":"m-1","id":"x","model":"m-1"}'
+    assert with_model_in(raw, wirejson.loads(raw), PATHS[0], "mine", words=True).count(b"mine") == 2

@@ -168,7 +168,7 @@ def plain_reply(body: Mapping[str, Any]) -> UrpResponse | None:
         service_tier=plain.service_tier or None,
         origin=DIALECT,
         extra_body=EMPTY if fingerprint is None else {"system_fingerprint": fingerprint},
-        source=Source(DIALECT, body),
+        source=Source(DIALECT, body, words=True),
     )
 
 
