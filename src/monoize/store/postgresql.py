@@ -26,6 +26,7 @@ from monoize.store.database import (
     database_place,
 )
 from monoize.store.journal_postgresql import PostgresqlStatements
+from monoize.store.tables import METADATA
 
 __all__ = ["PostgresqlDatabase"]
 
@@ -70,6 +71,9 @@ _MISCONFIGURED = (
 )  # only the operator can mend it
 _NOT_TEXT = "22021"
 _UNREACHABLE = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+for _index in [index for table in METADATA.tables.values() for index in table.indexes]:
+    _index.dialect_options["postgresql"]["where"] = _index.dialect_options["sqlite"]["where"]
 
 
 class PostgresqlDatabase(Database):
