@@ -226,9 +226,9 @@ def with_model_in(
         old = body[key]
         if old in ("", model):
             return raw
-        renamed = raw.replace(*_spellings(key, old, model)[1])
-        if renamed is not raw:
-            return renamed
+        key_bytes, usual, _ = _spellings(key, old, model)
+        if raw.count(key_bytes) == 1 and usual[0] in raw:
+            return raw.replace(*usual)
     there = [path for path in paths if _at(body, path) not in (None, "", model)]
     if not there:
         return raw

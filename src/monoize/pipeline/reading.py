@@ -97,7 +97,7 @@ class RunReader(FrameReader):
         known = self._known
         if known is not None and known.mould is mould:
             return known
-        if event is None:
+        if event is None or event.name != mould.name:
             return None
         block = chunk[: -len(_END)].rpartition(_END)[2] + _END
         prefix = prefix_of(block, event)

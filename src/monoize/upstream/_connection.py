@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
         if not self.has_head:
             self.heard = True
             if self._unheard + len(data) > _HEAD_BYTES and self._is_head_too_large(data):
-                self.fail(Broken("malformed reply"))
+                self.fail(Broken("the head of the reply is too large"))
                 return
         try:
             parser.feed_data(data)

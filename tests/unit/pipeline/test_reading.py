@@ -220,6 +220,26 @@ def test_lines_that_end_otherwise_are_read_one_by_one(end):
     assert assert_both_ways_agree("chat_completion", [body]) == 0
 
 
+def test_a_name_that_one_event_has_is_not_given_to_others():
+    """The mould is the same, and was learned from the named one, which came in two pieces."""
+
+    def event(words, name="", model="m-1"):
+        return name.encode() + written([chat_delta(words, model=model)])
+
+    named = event("b", name="event: x\n")
+    begin, end = chat([])
+    chunks = [
+        *(written([begin]), event("z"), event("a", model="m-2"), named[:60], named[60:]),
+        *(event("c"), event("d"), event("e"), written([end])),
+    ]
+    one_by_one, in_runs = (
+        sent("chat_completion", batches_of("chat_completion", chunks, runs=runs), "m-1")
+        for runs in (False, True)
+    )
+    assert in_runs == one_by_one
+    assert one_by_one[0].count(b"event: x") == 1
+
+
 def test_only_a_caller_that_gets_the_providers_own_events_gets_runs():
     for caller in ("chat_completion", "messages"):
         assert isinstance(reading(caller, runs=True)[0], RunReader)

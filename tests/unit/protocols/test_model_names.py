@@ -76,6 +76,9 @@ def test_a_plain_reply_says_it_in_one_look(content, model, ascii_only, spaced):
     assert json.loads(quick) == {**body, "model": "mine" if model else ""}
 
 
-def test_of_two_names_none_of_the_providers_is_left():
-    raw = b'{"model":"m-1","id":"x","model":"m-1"}'
-    assert with_model_in(raw, wirejson.loads(raw), PATHS[0], "mine", words=True).count(b"mine") == 2
+@pytest.mark.parametrize(
+    "raw", ['{"model":"é","id":"x","model":"é"}', r'{"model":"é","id":"x","model":"\u00e9"}']
+)
+def test_of_two_names_the_one_that_counts_is_the_callers(raw):
+    written = with_model_in(raw.encode(), json.loads(raw), PATHS[0], "mine", words=True)
+    assert json.loads(written)["model"] == "mine"
