@@ -11,10 +11,10 @@ from monoize.clock import Clock, Dice, OrderedIdSource
 from monoize.engine import Engine
 from monoize.media.desk import MediaDesk
 from monoize.pipeline.admission import Admission
-from monoize.pipeline.line import Line, Lines
+from monoize.pipeline.line import Lines
 from monoize.routing.affinity import Affinity
 from monoize.routing.budget import RetryBudget
-from monoize.routing.catalog import Candidate, Catalog
+from monoize.routing.catalog import Catalog
 from monoize.routing.health import HealthBoard
 from monoize.routing.policy import LoadBoard, policy_of
 from monoize.routing.shortcut import Shortcuts
@@ -66,6 +66,3 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The operation's own, for providers that have none."""
         tuning = self.operations.get(operation)
         return None if tuning is None else policy_of(tuning.policy)
-
-    def line(self, candidate: Candidate) -> Line:
-        return self.lines.of(candidate, self.timeouts)
