@@ -75,11 +75,11 @@ def test_the_failover_example_carries_on_and_tells(tmp_path):
         with urllib.request.urlopen(call, timeout=60) as answer:
             assert answer.headers["x-monoize-provider"] == "backup"
             assert answer.headers["x-monoize-attempts"] == "2"
-        with urllib.request.urlopen(f"{url}/api/health/channels", timeout=5) as answer:
+        with urllib.request.urlopen(f"{url}/api/health/channels", timeout=60) as answer:
             away, engine = json.load(answer)["channels"]
         assert (away["channel"], away["totals"]["failure"]) == ("away", 1)
         assert (engine["health"], engine["totals"]["success"]) == ("healthy", 1)
-        with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
             page = answer.read().decode()
         labels = 'channel="away",model="",outcome="failure",provider="primary"'
         assert f"monoize_channel_attempts_total{{{labels}}} 1.0" in page

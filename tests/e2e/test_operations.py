@@ -448,7 +448,7 @@ def test_a_request_waits_as_long_as_it_says(place: Place, operation: str):
     error = error_of(answer, "Timeout", 504)
     assert error["retryable"] is True
     (sent,) = place.first.sent
-    assert sent.closed.wait(5)
+    assert sent.closed.wait(25)
 
 
 # --- 2.2 -----------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def test_a_broken_answer_moves_the_call_on_exactly_while_nothing_was_passed_on(
         outcome = "success" if end == "complete" else "failure"
         pair.dashboard.assert_outcomes(before, (asked, outcome))
     if row.silent:
-        assert all(exchange.closed.wait(1) for exchange in pair.first.exchanges)
+        assert all(exchange.closed.wait(25) for exchange in pair.first.exchanges)
 
 
 async def greets_and_fails(exchange: Exchange) -> None:

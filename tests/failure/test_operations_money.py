@@ -360,7 +360,7 @@ def test_a_caller_that_leaves_in_the_middle_of_the_sound_pays_for_it(place: Plac
     with place.open("/v1/audio/speech", {"model": "voice", "input": "Hello", "voice": "a"}) as line:
         name = line.response.getheader("x-request-id")
         line.read_until(lambda raw: len(raw) >= 2 * len(SOUND[0]))
-    assert place.first.sent[0].closed.wait(5)
+    assert place.first.sent[0].closed.wait(25)
     row = place.row(name)
     assert (row["status"], row["http_status"], row["charge"]) == ("cancelled", 499, COSTS["voice"])
 
@@ -370,7 +370,7 @@ def test_a_caller_that_leaves_before_the_sound_has_caused_it_all_the_same(place:
     place.play(no_sound)
     with place.open("/v1/audio/speech", {"model": "voice", "input": "Hello", "voice": "a"}):
         sent = place.first.next_exchange()
-    assert sent.closed.wait(5)
+    assert sent.closed.wait(25)
     (row,) = [row for row in _rows(place) if row["status"] == "cancelled" and row["charge"]][-1:]
     assert row["charge"] == COSTS["voice"]
 

@@ -28,12 +28,15 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from monoize.store import postgresql as postgresql_module
+from monoize.store import sqlite
 from monoize.store.database import Database
 
 PASSWORD = "test-password-of-the-server"
 TEMPLATE = "monoize_template"
 _NOBODY = 65534
 _STARTING = 30.0  # seconds
+_PATIENCE = 60.0
 _numbers = count(1)
 
 
@@ -265,7 +268,14 @@ def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
 
 
 @pytest_asyncio.fixture
-async def database(database_url: str, tmp_path: Path) -> AsyncIterator[Database]:
+async def database(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Database]:
+    """With much patience: a database that is slow because the machine is busy is not away."""
+    for name in ("_BUSY_SECONDS", "_QUEUE_SECONDS"):
+        monkeypatch.setattr(sqlite, name, _PATIENCE)
+    for name in ("_CONNECT_SECONDS", "_POOL_SECONDS", "_WRITE_SECONDS", "_READ_SECONDS"):
+        monkeypatch.setattr(postgresql_module, name, _PATIENCE)
     opened = await Database.open(database_url, tmp_path)
     yield opened
     await opened.aclose()

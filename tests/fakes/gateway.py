@@ -88,7 +88,7 @@ class GatewayProcess:
         self._wait_until_ready()
 
     def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
                 connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)

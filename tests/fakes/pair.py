@@ -157,4 +157,4 @@ class Pair:
             until(lambda actor=actor: actor.lines, lambda lines: len(lines) <= 1)
             assert len(actor.lines) <= 1
             for exchange in actor.exchanges:
-                assert exchange.finished.wait(1)
+                assert exchange.finished.wait(25)

@@ -73,7 +73,7 @@ async def test_nothing_reaches_the_provider_while_the_next_response_is_not_cover
     await asyncio.sleep(0)
     assert not waiting.done()
     await turns.renew()
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 25)
 
 
 async def test_a_refused_reservation_is_raised_after_the_response_was_settled():

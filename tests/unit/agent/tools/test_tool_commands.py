@@ -114,7 +114,7 @@ async def test_the_time_is_up_and_the_whole_tree_is_gone(script):
     begun = time.monotonic()
     with pytest.raises(TimeoutError):
         await called("sh", "-c", script, output="text", seconds=0.4)
-    assert time.monotonic() - begun < 5  # nothing_is_left looks for the processes
+    assert time.monotonic() - begun < 30  # nothing_is_left looks for the processes
 
 
 async def test_what_a_command_leaves_running_ends_with_it():

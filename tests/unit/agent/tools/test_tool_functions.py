@@ -143,7 +143,7 @@ async def test_the_time_is_up_and_nothing_runs_on(name):
     arguments = {"n": 1} if name == "spins" else {}
     with pytest.raises(TimeoutError):
         await called(name, seconds=0.6, **arguments)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30
 
 
 async def test_a_function_that_never_listens_is_left_behind_and_told(caplog):

@@ -352,7 +352,7 @@ async def test_a_server_that_hears_nothing_more_is_killed(rogue):
         begun = time.monotonic()
         with pytest.raises(TimeoutError):
             await called(tools, "srv__go", seconds=0.3, filler="x" * 3_000_000)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
     finally:
         await tools.aclose()
 

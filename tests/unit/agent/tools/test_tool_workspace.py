@@ -169,7 +169,7 @@ async def test_no_pattern_takes_for_ever(work, room):
     begun = time.monotonic()
     said = await work("search_files", pattern="^(a+)+$", regex=True)
     assert said["result"]["matches"] == []
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 30
 
 
 @pytest.mark.parametrize(
@@ -504,7 +504,7 @@ async def test_a_search_ends_when_it_is_no_longer_wanted(work, room):
     begun = time.monotonic()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10
 
 
 async def test_arguments_that_do_not_fit_are_refused_here_too(work):
