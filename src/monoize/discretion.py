@@ -77,6 +77,15 @@ class Discretion:
         self._held = data[end:]
         return data[:end] if self._held else data
 
+    def leaves(self, chunk: bytes) -> bool:
+        """Whether `feed` would give back this very chunk and hold nothing; asking changes nothing."""
+        if self._held or chunk[-1:] in self._letters:
+            return False
+        for form in self._forms:  # noqa: SIM110 - a generator for every chunk is dear
+            if form in chunk:
+                return False
+        return True
+
     def close(self) -> bytes:
         held, self._held = self._held, b""
         return held

@@ -126,6 +126,11 @@ class RunCutter:
         events = b"%b%b%b" % (self._head, self._glue.join(pieces), self._tail)
         return pieces if data.startswith(events) else []
 
+    def whole_pieces(self, data: bytes) -> list[bytes]:
+        """The same of all that is there; none if there is anything else."""
+        pieces = self.pieces(data) if data.endswith(self._tail) else []
+        return pieces if pieces and self.size(pieces) == len(data) else []
+
     def size(self, pieces: Sequence[bytes]) -> int:
         """Of these events."""
         return len(self._glue) * len(pieces) + sum(map(len, pieces))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any
@@ -22,14 +22,15 @@ from monoize.pipeline.call import Call, Trace
 from monoize.pipeline.decode import without_username
 from monoize.pipeline.exchange import Exchange
 from monoize.pipeline.kit import Kit
-from monoize.pipeline.reading import frame_reader
+from monoize.pipeline.passage import Passage
+from monoize.pipeline.reading import FrameReader, RunReader, frame_reader
 from monoize.pipeline.received import Received, Whole, collected, opened
-from monoize.protocol import Protocol, Reply, WireRequest, protocol, with_model_in
+from monoize.protocol import Protocol, Reply, StreamDecoder, WireRequest, protocol, with_model_in
 from monoize.routing.catalog import Candidate
 from monoize.routing.verdict import failure
 from monoize.sse import SseError, StreamParser
 from monoize.transform import NO_CHAIN, ResponseChain, Rule, request_applied
-from monoize.upstream.client import UpstreamReply
+from monoize.upstream.client import Passable, UpstreamReply
 from monoize.urp import (
     Frame,
     Losses,
@@ -220,9 +221,15 @@ class Attempt:
             words = source is not None and source.words
             own = with_model_in(raw, wire, paths, self.call.requested_model, words=words)
             return Whole(response=response, raw=own)
-        streamed = self._streamed(parser)
+        decoder = self.protocol.stream_decoder(self.kit.ids)
+        reader = frame_reader(parser, decoder, replays=self.replays and self.call.wants_stream)
+        chunks = self._exchange.chunks(self.kit.timeouts.keep_alive / 2)
+        streamed = self._streamed(chunks, reader, decoder)
         if self.call.wants_stream and not self.needs_whole_response:
-            return await opened(streamed, replays=self.replays, shows=self._shown())
+            live = await opened(streamed, replays=self.replays, shows=self._shown())
+            if isinstance(chunks, Passable) and isinstance(reader, RunReader):
+                live.passage = Passage(chunks, reader)
+            return live
         return Whole(response=_with_an_answer(await collected(await opened(streamed))))
 
     def _shown(self) -> Callable[[Frame], bool]:
@@ -246,12 +253,12 @@ class Attempt:
             return None
         return self.protocol.stream_parser(kind, self.kit.limits.event_bytes)
 
-    async def _streamed(self, parser: StreamParser) -> AsyncGenerator[list[Frame], None]:
+    async def _streamed(
+        self, chunks: AsyncIterator[bytes], reader: FrameReader, decoder: StreamDecoder
+    ) -> AsyncGenerator[list[Frame], None]:
         """Batches of frames, one for each chunk; an empty one is a beat of silence, or of nothing worth telling (T13)."""
-        decoder = self.protocol.stream_decoder(self.kit.ids)
-        reader = frame_reader(parser, decoder, replays=self.replays and self.call.wants_stream)
         try:
-            async for chunk in self._exchange.chunks(self.kit.timeouts.keep_alive / 2):
+            async for chunk in chunks:
                 frames = reader.feed(chunk) if chunk else []
                 if all(map(_is_readable, frames)):
                     yield frames

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from decimal import Decimal
 from functools import partial
@@ -23,7 +24,19 @@ from monoize.telemetry.tracing import AttemptReport
 from monoize.transform import Observer, Rule
 from monoize.urp import Losses, UrpRequest
 
-__all__ = ["NOBODY", "Answer", "Body", "Call", "Caller", "Errand", "HedgedLeg", "Incoming", "Trace"]
+__all__ = [
+    "NOBODY",
+    "Answer",
+    "Body",
+    "Call",
+    "Caller",
+    "Errand",
+    "HedgedLeg",
+    "Incoming",
+    "Outlet",
+    "PassingBody",
+    "Trace",
+]
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,6 +228,30 @@ class Body(Interface):
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
     async def aclose(self) -> None: ...
+
+
+class Outlet(Interface):
+    """The way out to a caller."""
+
+    def is_free(self) -> bool:
+        """Whether the caller has taken what was written, so that something may be pushed now."""
+        ...
+
+    def push(self, data: bytes) -> None: ...
+
+
+class PassingBody(ABC):
+    """A body that can also push some of its bytes, between those that are asked for and in their order."""
+
+    @abstractmethod
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    @abstractmethod
+    async def aclose(self) -> None: ...
+
+    @abstractmethod
+    def pass_to(self, outlet: Outlet) -> None:
+        """Said before it is read, or not at all."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

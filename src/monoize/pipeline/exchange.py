@@ -16,7 +16,7 @@ from monoize.pipeline.call import Trace
 from monoize.pipeline.kit import Kit
 from monoize.routing.catalog import Candidate
 from monoize.routing.verdict import failure, retry_after
-from monoize.upstream.client import Streamed, UpstreamCall, UpstreamReply
+from monoize.upstream.client import Passable, Streamed, Taker, UpstreamCall, UpstreamReply
 
 __all__ = ["Exchange"]
 
@@ -101,7 +101,10 @@ class Exchange:
         """The same as it comes; some may be empty, one at least for every `beat` seconds of silence."""
         if self.reply is None:
             raise UpstreamUnreadable(_NOT_SENT)
-        return _Discreet(self.reply.chunks(beat), self.line.discretion())
+        chunks, discretion = self.reply.chunks(beat), self.line.discretion()
+        if isinstance(chunks, Passable):
+            return _DiscreetPassable(chunks, discretion)
+        return _Discreet(chunks, discretion)
 
     async def _refuse(self, reply: UpstreamReply, reads_error: ReadsError) -> None:
         try:
@@ -140,6 +143,18 @@ class _Discreet(AsyncIterator[bytes]):
             if not rest:
                 raise
             return rest
+
+
+class _DiscreetPassable(_Discreet, Passable):
+    def __init__(self, chunks: Passable, discretion: Discretion) -> None:
+        super().__init__(chunks, discretion)
+        self._pass_to = chunks.pass_to
+        self._leaves = discretion.leaves
+
+    @override
+    def pass_to(self, taker: Taker) -> None:
+        leaves = self._leaves
+        self._pass_to(lambda chunk: leaves(chunk) and taker(chunk))
 
 
 def _json_or_text(body: bytes) -> Any:

@@ -59,6 +59,19 @@ class RunReader(FrameReader):
                 return [self._run(cutter, (piece,), words)]
         return self._several(chunk)
 
+    def whole_run(self, chunk: bytes) -> Run | None:
+        """The chunk, if it is nothing but events of the run that goes on; None: nothing of it has been read."""
+        cutter = self._cutter
+        if cutter is None or len(chunk) > self._limit:
+            return None
+        piece = cutter.only_piece(chunk)
+        if piece is not None:
+            words = cutter.only_words(piece)
+            return None if words is None else self._run(cutter, (piece,), words)
+        pieces = cutter.whole_pieces(chunk)
+        words = cutter.words(pieces) if pieces else None
+        return None if words is None else self._run(cutter, pieces, words)
+
     def _several(self, chunk: bytes) -> list[Frame]:
         frames: list[Frame] = []
         for _ in range(_TRIES):

@@ -12,6 +12,7 @@ from typing_extensions import override
 from monoize.clock import Clock
 from monoize.errors import MonoizeError, ProviderError, UpstreamUnreadable
 from monoize.money.meter import Meter
+from monoize.pipeline.passage import Passage
 from monoize.routing.breaker import Outcome, Permit
 from monoize.routing.verdict import failure, judged
 from monoize.sse_runs import Run
@@ -95,12 +96,14 @@ class Live(Lasting):
         self._permit: Permit | None = None
         self._clock: Clock | None = None
         self._outcome = Outcome.NEUTRAL  # until the stream tells
+        self.passage: Passage | None = None  # for words on their way to a caller who reads
         self.meter = Meter()
         self.end: ResponseDone | Error | None = None  # of what has been handed out
 
     def through(self, chain: ResponseChain) -> Live:
         if chain:
             self._chains.append(chain)
+            self.passage = None
         return self
 
     @property

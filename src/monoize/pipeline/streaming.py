@@ -8,8 +8,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, Literal
 
+from typing_extensions import override
+
 from monoize.errors import MonoizeError
 from monoize.pipeline.admission import Ending, Ticket
+from monoize.pipeline.call import Outlet, PassingBody
 from monoize.pipeline.received import Batches, Live, Received, stream_failure
 from monoize.protocol import StreamEncoder
 from monoize.sse import SseWriter, StreamWriter
@@ -40,7 +43,7 @@ async def _settled(task: asyncio.Future[Any]) -> BaseException | None:
     return None if task.cancelled() else task.exception()
 
 
-class StreamBody:
+class StreamBody(PassingBody):
     """What the caller reads. Whatever goes wrong from here on is an event of the protocol (D10).
 
     It owns the upstream call: closing it, read or not, cuts the provider off (T18).
@@ -63,12 +66,24 @@ class StreamBody:
         self._ticket = ticket
         self._ended = False  # the last event has come, and the call is settled
         self._sent: list[bytes] = []
+        self._outlet: Outlet | None = None
+        self._quiet_since = 0.0  # by the loop's clock, once it is read
         self._runs = encoder if isinstance(encoder, WritesRuns) else None
         self._sse = writer if isinstance(writer, SseWriter) else None
         self._reading = self._read()
 
+    @override
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._reading if self._ticket is None or not self._ticket.captures else self._noted()
+        return self._noted() if self._is_kept else self._reading
+
+    @override
+    def pass_to(self, outlet: Outlet) -> None:
+        if not self._is_kept:
+            self._outlet = outlet
+
+    @property
+    def _is_kept(self) -> bool:
+        return self._ticket is not None and self._ticket.captures
 
     async def _noted(self) -> AsyncGenerator[bytes, None]:
         """The same, for a key whose replies are kept; what is beyond the bound is cut off there."""
@@ -79,6 +94,7 @@ class StreamBody:
                 size += len(chunk)
             yield chunk
 
+    @override
     async def aclose(self) -> None:
         try:
             await self._reading.aclose()
@@ -86,7 +102,7 @@ class StreamBody:
         finally:
             # Unless it was settled before: what had come is charged (T18).
             await self._settle("cancelled")
-            if self._ticket is not None and self._ticket.captures:
+            if self._ticket is not None and self._is_kept:
                 self._ticket.keep(b"".join(self._sent))
 
     async def _read(self) -> AsyncGenerator[bytes, None]:
@@ -101,17 +117,18 @@ class StreamBody:
                     yield writer.keep_alive
             live = _as_stream(opening.result())
             encoder.reply.replays = live.replays
-            quiet_since = now()
+            self._quiet_since = now()
+            self._open_passage(live)
             async with aclosing(live):
                 async for batch in live:
                     if live.end is not None and not self._ended:
                         self._ended = True
                         await self._settle_end(live.end)  # before the caller has its last byte
                     data = self._written(batch)
-                    if not data and now() - quiet_since + _EARLY < silence:
+                    if not data and now() - self._quiet_since + _EARLY < silence:
                         continue
                     yield data or writer.keep_alive
-                    quiet_since = now()
+                    self._quiet_since = now()
         except MonoizeError as error:
             # A provider that breaks off after its last event has said everything.
             if not self._ended:
@@ -125,6 +142,19 @@ class StreamBody:
         yield writer.events(encoder.finish())
         losses = self._unsaid().and_(encoder.reply.losses)
         yield _remark(losses, writer) + writer.close()
+
+    def _open_passage(self, live: Live) -> None:
+        outlet, passage, now = self._outlet, live.passage, asyncio.get_running_loop().time
+        if outlet is None or passage is None:
+            return
+        count, push = live.meter.add, outlet.push
+
+        def passed(run: Run) -> None:
+            count(run.events[0])
+            push(self._run(run) or self._written([run]))
+            self._quiet_since = now()
+
+        passage.open(outlet.is_free, passed)
 
     def _written(self, batch: list[Frame]) -> bytes:
         """What the caller gets of it; empty where that is nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from monoize.pipeline.call import Body
+from monoize.pipeline.call import Body, PassingBody
 
 __all__ = ["Outlet"]
 
@@ -53,12 +53,23 @@ class Outlet:
         if left is not None:
             await self._sized(left, body)
             return
+        if isinstance(body, PassingBody):
+            body.pass_to(self)
         async for data in body:
             if data:
                 write(b"%x\r\n%b\r\n" % (len(data), data))
                 if self._room is not None:
                     await self._room
         write(b"0\r\n\r\n")
+
+    def is_free(self) -> bool:
+        """Whether a stream may be pushed on."""
+        return not self.is_shut and not self._transport.is_closing()
+
+    def push(self, data: bytes) -> None:
+        """A piece of a stream that goes in chunks, between those that are waited for."""
+        if data:
+            self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def _sized(self, left: int, body: Body) -> None:
         async for data in body:

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from monoize.upstream._reason import reason
 from monoize.upstream._target import Origin
+from monoize.upstream.client import Taker
 
 __all__ = ["Broken", "Connection"]
 
@@ -60,6 +61,7 @@ class Connection(asyncio.Protocol):
         # So do pieces of the body: one read of a stream may hold hundreds.
         self._chunks: list[bytes] = []
         self.on_body = self._chunks.append
+        self.taker: Taker | None = None  # is asked before anybody is woken
         self._unheard = 0  # bytes since the last of a body was taken
         self._is_framed = False  # the reply says itself where it ends
         self._keeps_alive = False  # both sides meant to go on after the last reply
@@ -82,6 +84,7 @@ class Connection(asyncio.Protocol):
         self._fields.clear()
         self._chunks.clear()
         self.held = self._unheard = 0
+        self.taker = None
         transport = self._transport
         if transport is None:
             self._error = Broken("connection closed")
@@ -165,6 +168,10 @@ class Connection(asyncio.Protocol):
             self._arm(deadline)
         return waiter
 
+    def put_off(self, deadline: float) -> None:
+        """The same wait goes on until then."""
+        self._deadline = deadline
+
     def _wake(self) -> None:
         waiter = self._waiter
         if waiter is not None:
@@ -211,7 +218,7 @@ class Connection(asyncio.Protocol):
             return
         if not self.has_head:
             self.heard = True
-            if self._unheard + len(data) > _HEAD_BYTES and self._is_head_too_large(data):
+            if self._is_head_too_large(data):
                 self.fail(Broken("the head of the reply is too large"))
                 return
         try:
@@ -222,19 +229,41 @@ class Connection(asyncio.Protocol):
             self.fail(Broken("malformed reply"))
             return
         if chunks:  # some of the body has come, now or before
+            if self.taker is not None and self._is_passed_on(self.taker):
+                return
             self.held += len(data)
             if self.held > _HELD_BYTES:
                 self._hold()
-        elif self.expects:
-            self._unheard += len(data)
-            if self._unheard > _HEAD_BYTES:
-                self.fail(Broken("the head of the reply is too large"))
-                return
+        elif self._is_flooded(len(data)):
+            return
         waiter = self._waiter
         if waiter is not None and self.has_head:  # as `_wake` does
             self._waiter = None
             if not waiter.done():
                 waiter.set_result(None)
+
+    def _is_flooded(self, size: int) -> bool:
+        """With more than a head, trailers or an extension of a chunk may have."""
+        self._unheard += size
+        if self._unheard <= _HEAD_BYTES or not self.expects:
+            return False
+        self.fail(Broken("the head of the reply is too large"))
+        return True
+
+    def _is_passed_on(self, taker: Taker) -> bool:
+        """Whether what has come went on at once; it is all there is, or nobody would wait for news."""
+        waiter, chunks = self._waiter, self._chunks
+        if waiter is None or waiter.done() or not self.expects:
+            return False
+        try:
+            if not taker(chunks[0] if len(chunks) == 1 else b"".join(chunks)):
+                return False
+        except Exception as error:  # noqa: BLE001 - whoever waits has to deal with it
+            self._waiter = None
+            waiter.set_exception(error)
+        chunks.clear()
+        self._unheard = 0
+        return True
 
     def _hold(self) -> None:
         if not self._is_paused and self._transport is not None:
@@ -296,7 +325,8 @@ class Connection(asyncio.Protocol):
 
     def _is_head_too_large(self, data: bytes) -> bool:
         """What came at once may hold some of the body too: only when it is much is the end of the head looked for."""
-        return self._unheard + data.find(_END_OF_HEAD) > _HEAD_BYTES
+        before = self._unheard
+        return before + len(data) > _HEAD_BYTES and before + data.find(_END_OF_HEAD) > _HEAD_BYTES
 
     def on_message_complete(self) -> None:
         if self.has_head and self._parser is not None:

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["FixedHeaders", "Streamed", "UpstreamCall", "UpstreamClient", "UpstreamReply"]
+__all__ = [
+    "FixedHeaders",
+    "Passable",
+    "Streamed",
+    "Taker",
+    "UpstreamCall",
+    "UpstreamClient",
+    "UpstreamReply",
+]
+
+Taker: TypeAlias = Callable[
+    [bytes], bool
+]  # whether it took the chunk; if not, it is as if it had not been asked
 
 
 class FixedHeaders(dict[str, str]):
@@ -36,6 +48,17 @@ class UpstreamCall(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str | None = None
     first_byte_seconds: float
     idle_seconds: float
+
+
+class Passable(AsyncIterator[bytes]):
+    """Chunks that may be taken as they come, by somebody who need not be woken for it."""
+
+    @abstractmethod
+    def pass_to(self, taker: Taker) -> None:
+        """While somebody waits for the next chunk, `taker` is asked first; what it takes nobody else sees.
+
+        What it raises reaches whoever waits. The last chunk, with which the reply ends, it is not asked about.
+        """
 
 
 class UpstreamReply(ABC):

@@ -23,7 +23,14 @@ from monoize.upstream._reason import reason
 from monoize.upstream._request_head import JOINED_BYTES, opening
 from monoize.upstream._target import Origin
 from monoize.upstream._upload import Upload
-from monoize.upstream.client import Streamed, UpstreamCall, UpstreamClient, UpstreamReply
+from monoize.upstream.client import (
+    Passable,
+    Streamed,
+    Taker,
+    UpstreamCall,
+    UpstreamClient,
+    UpstreamReply,
+)
 
 __all__ = ["LeanClient"]
 
@@ -161,7 +168,7 @@ class _Reply(UpstreamReply):
             self.pool.give_back(connection)
 
 
-class _Plain(Waiting):
+class _Plain(Waiting, Passable):
     """A body as it comes: nothing lies between whoever wants the next chunk and the future of its coming."""
 
     def __init__(self, reply: _Reply, idle: float, beat: float | None) -> None:
@@ -186,6 +193,22 @@ class _Plain(Waiting):
         if self._silent:
             self._heard()
         return connection.taken()
+
+    @override
+    def pass_to(self, taker: Taker) -> None:
+        connection = self._reply.connection
+        if connection is None:
+            return
+
+        def taken(chunk: bytes) -> bool:
+            if not taker(chunk):
+                return False
+            if self._silent:
+                self._heard()
+            connection.put_off(self._time() + self._patience)
+            return True
+
+        connection.taker = taken
 
 
 class _Unpacked:

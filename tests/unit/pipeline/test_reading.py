@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fakes.plain_streams import STREAMS, chat, chat_delta, cut, streams, written
 from fakes.two_ways import said
 from monoize.clock import SequentialIds
 from monoize.money.meter import Meter
@@ -27,75 +27,6 @@ RELAXED = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-
-# --- streams as providers write them ------------------------------------------------------------------
-
-
-def chat_delta(words, **other):
-    choice = {"index": 0, "delta": {"content": words}, "finish_reason": None}
-    return {"id": "c-1", "created": 1, "model": "m-1", "choices": [choice], **other}
-
-
-def padded_delta(words, **other):
-    return chat_delta(words, obfuscation="x" * (len(words) % 4), **other)
-
-
-def counted_delta(words, **other):
-    usage = {"prompt_tokens": 3, "completion_tokens": len(words)}
-    return chat_delta(words, usage=usage, **other)
-
-
-def messages_delta(words, **other):
-    delta = {"type": "text_delta", "text": words}
-    return {"type": "content_block_delta", "index": 0, "delta": delta, **other}
-
-
-def chat(deltas):
-    first = chat_delta("")
-    first["choices"][0]["delta"]["role"] = "assistant"
-    last = chat_delta("")
-    last["choices"][0] = {"index": 0, "delta": {}, "finish_reason": "stop"}
-    return [first, *deltas, last]
-
-
-def messages(deltas):
-    message = {"id": "msg_1", "model": "m-1", "usage": {"input_tokens": 3}}
-    block = {"type": "text", "text": ""}
-    stop = {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}
-    return [
-        {"type": "message_start", "message": message},
-        {"type": "content_block_start", "index": 0, "content_block": block},
-        *deltas,
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", **stop},
-        {"type": "message_stop"},
-    ]
-
-
-STREAMS = {
-    "chat": ("chat_completion", chat, chat_delta),
-    "chat, padded": ("chat_completion", chat, padded_delta),
-    "chat, counted": ("chat_completion", chat, counted_delta),
-    "messages": ("messages", messages, messages_delta),
-}
-FIELDS = ("data: ", "data:")
-
-
-def written(payloads, field="data: ", end="\n"):
-    """The bytes of a stream; a string is written as it is."""
-    blocks = []
-    for payload in payloads:
-        if isinstance(payload, str):
-            blocks.append(payload)
-            continue
-        name = f"event: {payload['type']}{end}" if "type" in payload else ""
-        blocks.append(f"{name}{field}{json.dumps(payload, ensure_ascii=False)}{end}{end}")
-    return "".join(blocks).encode("utf-8", "replace")
-
-
-def cut(body, places):
-    return [body[a:b] for a, b in pairwise(sorted({0, len(body), *places}))]
-
 
 # --- both ways ------------------------------------------------------------------------------------------
 
@@ -257,42 +188,6 @@ def test_an_event_that_is_too_large_is_refused_in_a_run_too():
 
 
 # --- generated ------------------------------------------------------------------------------------------
-
-words = st.one_of(
-    st.text(max_size=8), st.sampled_from(["", '"', "\\", "\n", "🙂", "m-1", "data: ", "\n\n"])
-)
-BETWEEN = [
-    ": a comment\n\n",
-    "data: [DONE]\n\n",
-    "data: {}\n\n",
-    "data: {",
-    "event: error\ndata: {}\n\n",
-    "event: x\n",
-    "\n",
-    "\r\n",
-    'data: {"error": {"message": "broken"}}\n\n',
-    "id: 7\n",
-]
-OTHERS = [{"model": "m-2"}, {"index": 1}, {"choices": []}, {"usage": {"prompt_tokens": 5}}]
-
-
-@st.composite
-def streams(draw, kind):
-    _, stream, delta = STREAMS[kind]
-    parts = []
-    for _ in range(draw(st.integers(1, 5))):
-        parts += [delta(word) for word in draw(st.lists(words, max_size=9))]
-        match draw(st.integers(0, 3)):
-            case 0:
-                parts.append(draw(st.sampled_from(BETWEEN)))
-            case 1:
-                parts.append(delta(draw(words)) | draw(st.sampled_from(OTHERS)))
-            case _:
-                pass
-    body = written(stream(parts), draw(st.sampled_from(FIELDS)))
-    ends = [n for n in range(1, len(body)) if body[n - 2 : n] == b"\n\n"]
-    places = st.one_of(st.integers(0, len(body)), st.sampled_from(ends)) if ends else st.nothing()
-    return cut(body, draw(st.lists(places, max_size=20)))
 
 
 @pytest.mark.spec("T12")

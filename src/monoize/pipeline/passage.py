@@ -1,0 +1,42 @@
+"""The short way of a stream: runs of words go from the provider's connection to the caller's in one step, and nobody is woken.
+
+A chunk that is nothing but words would wake the task of its stream, which asks, through all that lies between, for the next
+one, and is put to sleep again. That costs more than what is done with the words. So while that task waits, and the caller
+reads, such chunks are counted and written where they arrive. All others (an end, an error, half an event, a secret) take
+the long way; it sees a stream from which some words are missing that it would have passed on unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from monoize.pipeline.reading import RunReader
+from monoize.sse_runs import Run
+from monoize.upstream.client import Passable
+
+__all__ = ["Passage"]
+
+Sink: TypeAlias = Callable[[Run], None]
+
+
+class Passage(msgspec.Struct, frozen=True, eq=False):
+    """Between the chunks of a reply and the one who reads their events."""
+
+    chunks: Passable
+    reader: RunReader
+
+    def open(self, is_free: Callable[[], bool], sink: Sink) -> None:
+        """`is_free`: whether the sink may be given something now."""
+        whole_run = self.reader.whole_run
+
+        def taken(chunk: bytes) -> bool:
+            run = whole_run(chunk) if is_free() else None
+            if run is None:
+                return False
+            sink(run)
+            return True
+
+        self.chunks.pass_to(taken)
