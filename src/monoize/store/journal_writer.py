@@ -78,6 +78,7 @@ class Writer:
         self._sleep = sleep
         self._known = Books(limit=limits.known)
         self._beaten: float | None = None
+        self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._is_idle = True  # until it is woken up
         self._room = asyncio.Event()
@@ -141,7 +142,7 @@ class Writer:
         self._room.set()
 
     def _put(self, what: Entry | Closed | Note) -> Operation:
-        operation = Operation(what, asyncio.get_running_loop().create_future())
+        operation = Operation(what, self._loop.create_future())
         self.queue.append(operation)
         if self._is_idle:
             self._wake.set()

@@ -253,7 +253,7 @@ class Connection(asyncio.Protocol):
     def _is_passed_on(self, taker: Taker) -> bool:
         """Whether what has come went on at once; it is all there is, or nobody would wait for news."""
         waiter, chunks = self._waiter, self._chunks
-        if waiter is None or waiter.done() or not self.expects:
+        if waiter is None or waiter.done():
             return False
         try:
             if not taker(chunks[0] if len(chunks) == 1 else b"".join(chunks)):
@@ -275,6 +275,7 @@ class Connection(asyncio.Protocol):
         self.is_lost = True
         self._parser = None  # it holds this connection, and would keep it for the collector
         self._transport = None
+        self.taker = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -331,6 +332,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self.has_head and self._parser is not None:
             self.expects = False
+            self.taker = None  # it holds all of a call, and the connection may be kept for long
             self._keeps_alive = self._parser.should_keep_alive()
 
 

@@ -176,6 +176,7 @@ async def test_a_provider_that_breaks_off_afterwards_is_a_failure():
     with pytest.raises(UpstreamFailed, match="broke off"):
         await reading
     assert scene.heard == [b"one"]
+    assert scene.connection.taker is None
 
 
 async def test_a_defect_of_the_taker_reaches_who_waits():
@@ -198,6 +199,7 @@ async def test_a_taker_is_of_one_exchange_only():
     await reading
     await scene.reply.close()
     assert scene.reply.pool.back == [scene.connection]
+    assert scene.connection.taker is None  # it would keep a call alive as long as the connection
     scene.connection.begin(b"")
     scene.connection.data_received(HEAD)
     other = _Reply(Pool(scene.loop), scene.connection, 60.0, None)
