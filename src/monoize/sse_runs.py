@@ -1,13 +1,14 @@
 """Runs of plain deltas as bytes: events of one mould that came together are read, counted and sent on in one piece.
 
-Nearly all of a stream are events that differ in their words only (see `urp.mould`). Where a caller gets the provider's own
-events, none of them has to become an object of its own: the words between the text that they share say all there is.
+Nearly all of a stream are events that differ in their words only (see `urp.mould`). Where no rule wants to see them, none of
+them has to become an object of its own: the words between the text that they share say all there is.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -15,9 +16,9 @@ from monoize.sse import SseWriter
 from monoize.urp import Delta, Frame, ReasoningDelta, TextDelta, WireEvent
 from monoize.urp.mould import Mould
 
-__all__ = ["ReadsRuns", "Run", "RunCutter", "WritesRuns", "prefix_of"]
+__all__ = ["ENDS", "ReadsRuns", "Run", "RunCutter", "WritesRuns", "prefix_of"]
 
-_END = b"\n\n"
+ENDS = (b"\n\n", b"\r\n\r\n")  # of an event; a provider that writes one of them writes no other
 _STRING = msgspec.json.Decoder(str)
 _STRINGS = msgspec.json.Decoder(list[str])
 
@@ -26,22 +27,34 @@ class Run(Frame, frozen=True):
     """Several events of one mould. As a frame it says all of their words at once."""
 
     pieces: Sequence[bytes] = ()  # what stands between the text that all of them share
+    words: Sequence[str] = ()  # of each
 
     def frames(self) -> list[Frame]:
         """One for each event, as they would have been read one by one."""
-        mould, (said,) = self.mould, self.events
-        if mould is None or type(said) is not Delta:
-            raise TypeError("a run without a mould, or without words")
-        kind = type(said.delta)
+        mould, kind = self._mould_and_kind()
         frames: list[Frame] = []
-        for piece in self.pieces:
-            data = f"{mould.first}{piece.decode()}{mould.last}"
-            words = mould.words(data)
-            if words is None or (kind is not TextDelta and kind is not ReasoningDelta):
-                raise TypeError("a run of something else than words")
+        for piece, words in zip(self.pieces, self.words, strict=True):
             delta = Delta(part_index=mould.part_index, delta=kind(content=words))
+            data = f"{mould.first}{piece.decode()}{mould.last}"
             frames.append(Frame((delta,), WireEvent(data, mould.name), True, mould))
         return frames
+
+    def cut(self, many: int) -> tuple[Run, Run]:
+        """The first events, and the others."""
+        return self._part(slice(many)), self._part(slice(many, None))
+
+    def _part(self, place: slice) -> Run:
+        mould, kind = self._mould_and_kind()
+        words = self.words[place]
+        delta = Delta(part_index=mould.part_index, delta=kind(content="".join(words)))
+        return Run((delta,), None, True, mould, self.pieces[place], words)
+
+    def _mould_and_kind(self) -> tuple[Mould, type[TextDelta | ReasoningDelta]]:
+        mould, (said,) = self.mould, self.events
+        kind = type(said.delta) if type(said) is Delta else None
+        if mould is None or (kind is not TextDelta and kind is not ReasoningDelta):
+            raise TypeError("a run without a mould, or of something else than words")
+        return mould, kind
 
 
 class ReadsRuns(ABC):
@@ -58,19 +71,26 @@ class ReadsRuns(ABC):
 
 
 class WritesRuns(ABC):
-    """An encoder that can replay them."""
+    """An encoder that can write them in one piece."""
 
     @abstractmethod
     def run(self, run: Run, writer: SseWriter) -> bytes | None:
         """What the caller gets; None where that has to be found out event by event."""
 
 
+def _is_one_line(block: bytes) -> bool:
+    return b"\n" not in block
+
+
 def prefix_of(block: bytes, event: WireEvent) -> bytes | None:
-    """What stands ahead of the data of an event, if another with the same ahead of it would have the same name."""
+    """What stands ahead of the data of an event, if another with the same ahead of it would have the same name.
+
+    `block`: all of it, but for its end.
+    """
     data = event.data.encode("utf-8", "surrogatepass")
-    if not block.endswith(data + _END):
+    if not block.endswith(data):
         return None
-    prefix = block[: -len(data) - len(_END)]
+    prefix = block[: -len(data)]
     if event.name is None:
         return prefix if prefix in (b"data: ", b"data:") else None
     name = event.name.encode("utf-8", "surrogatepass")
@@ -81,14 +101,16 @@ def prefix_of(block: bytes, event: WireEvent) -> bytes | None:
 class RunCutter:
     """Finds the events of one mould at the beginning of some bytes that begin with an event."""
 
-    def __init__(self, mould: Mould, prefix: bytes, sample: WireEvent) -> None:
-        """`sample`: an event of the mould."""
+    def __init__(self, mould: Mould, prefix: bytes, end: bytes, sample: WireEvent) -> None:
+        """`prefix` and `end` stand around the data of each; `sample`: an event of the mould."""
         self.mould = mould
+        self.end = end
         self._prefix = prefix
         self._first, self._last = mould.first.encode(), mould.last.encode()
-        self._head, self._tail = prefix + self._first, self._last + _END
+        self._head, self._tail = prefix + self._first, self._last + end
         self._start, self._stop = len(self._head), -len(self._tail)
-        self._between = _END + prefix
+        self._between = end + prefix
+        self._lines = self._between.count(b"\n")
         self._glue = self._tail + self._head
         self._sample = sample
         # Words alone make an event of a mould that has no place for padding.
@@ -101,14 +123,16 @@ class RunCutter:
             return None if b"\n" in piece else piece
         return None
 
-    def only_words(self, piece: bytes) -> str | None:
+    def only_words(self, piece: bytes) -> tuple[str] | None:
         """The words of one event; None where it says none, or is not what it looks like."""
-        if not self._is_bare:
-            return self.words([piece])
         try:
-            return _STRING.decode(b'"%b"' % piece) or None
+            if self._is_bare:
+                words = _STRING.decode(b'"%b"' % piece)
+            else:
+                (words,) = self._padded([piece])
         except (msgspec.DecodeError, UnicodeError):
             return None
+        return (words,) if words else None
 
     def pieces(self, data: bytes) -> list[bytes]:
         """The same of all events at the beginning; none if the first is of another mould."""
@@ -116,7 +140,9 @@ class RunCutter:
             return []
         blocks = data.split(self._between)
         blocks[0] = blocks[0][len(self._prefix) :]
-        blocks[-1] = blocks[-1].removesuffix(_END) if data.endswith(_END) else b""
+        blocks[-1] = blocks[-1].removesuffix(self.end) if data.endswith(self.end) else b""
+        if data.count(b"\n") != self._lines * len(blocks):  # an event of another name is among them
+            blocks = [*takewhile(_is_one_line, blocks)]
         first, last = self._first, self._last
         while blocks and not (blocks[-1].endswith(last) and blocks[-1].startswith(first)):
             blocks.pop()  # what follows the run, or half an event
@@ -135,8 +161,8 @@ class RunCutter:
         """Of these events."""
         return len(self._glue) * len(pieces) + sum(map(len, pieces))
 
-    def words(self, pieces: Sequence[bytes]) -> str | None:
-        """The same of all of them together; None where one says none, or is not what it looks like."""
+    def words(self, pieces: Sequence[bytes]) -> list[str] | None:
+        """The same of all of them; None where one says none, or is not what it looks like."""
         try:
             # A line feed is no letter of a JSON string: each of them ends where its piece does, or all are refused.
             found = (
@@ -146,7 +172,7 @@ class RunCutter:
             )
         except (msgspec.DecodeError, UnicodeError):
             return None
-        return "".join(found) if len(found) == len(pieces) and "" not in found else None
+        return found if len(found) == len(pieces) and "" not in found else None
 
     def last(self, pieces: Sequence[bytes]) -> WireEvent:
         """The last event, or one that differs from it in nothing but words."""

@@ -47,11 +47,61 @@ def messages(deltas):
     ]
 
 
+def responses_delta(words, **other):
+    return {
+        "type": "response.output_text.delta",
+        "sequence_number": 7,
+        "item_id": "msg_1",
+        "output_index": 0,
+        "content_index": 0,
+        "delta": words,
+        "logprobs": [],
+        **other,
+    }
+
+
+def responses(deltas):
+    response = {"id": "resp_1", "object": "response", "model": "m-1", "status": "in_progress"}
+    item = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
+    usage = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
+    at = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    part = {"type": "output_text", "text": "", "annotations": []}
+    events = [
+        {"type": "response.created", "response": response},
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        {"type": "response.content_part.added", **at, "part": part},
+        *deltas,
+        {"type": "response.output_text.done", **at, "text": "x"},
+        {
+            "type": "response.completed",
+            "response": {**response, "status": "completed", "usage": usage},
+        },
+    ]
+    return [
+        {**event, "sequence_number": number} if isinstance(event, dict) else event
+        for number, event in enumerate(events)
+    ]
+
+
+def gemini_delta(words, **other):
+    candidate = {"content": {"parts": [{"text": words}], "role": "model"}, "index": 0}
+    return {"candidates": [candidate], "modelVersion": "m-1", "responseId": "g-1", **other}
+
+
+def gemini(deltas):
+    last = gemini_delta("")
+    last["candidates"][0]["finishReason"] = "STOP"
+    usage = {"promptTokenCount": 3, "candidatesTokenCount": 2, "totalTokenCount": 5}
+    return [*deltas, {**last, "usageMetadata": usage}]
+
+
 STREAMS = {
     "chat": ("chat_completion", chat, chat_delta),
     "chat, padded": ("chat_completion", chat, padded_delta),
     "chat, counted": ("chat_completion", chat, counted_delta),
     "messages": ("messages", messages, messages_delta),
+    "responses": ("responses", responses, responses_delta),
+    "gemini": ("gemini", gemini, gemini_delta),
 }
 FIELDS = ("data: ", "data:")
 
@@ -105,7 +155,10 @@ def streams(draw, kind):
                 parts.append(delta(draw(words)) | draw(st.sampled_from(OTHERS)))
             case _:
                 pass
-    body = written(stream(parts), draw(st.sampled_from(FIELDS)))
-    ends = [n for n in range(1, len(body)) if body[n - 2 : n] == b"\n\n"]
-    places = st.one_of(st.integers(0, len(body)), st.sampled_from(ends)) if ends else st.nothing()
+    end = draw(st.sampled_from(["\n", "\n", "\r\n"]))
+    body = written(stream(parts), draw(st.sampled_from(FIELDS)), end)
+    whole = (end * 2).encode()
+    ends = [n for n in range(2, len(body)) if body[:n].endswith(whole)]
+    places = st.integers(0, len(body))
+    places = st.one_of(places, st.sampled_from(ends)) if ends else places
     return cut(body, draw(st.lists(places, max_size=20)))

@@ -29,6 +29,7 @@ from monoize.protocol import Protocol, Reply, StreamDecoder, WireRequest, protoc
 from monoize.routing.catalog import Candidate
 from monoize.routing.verdict import failure
 from monoize.sse import SseError, StreamParser
+from monoize.sse_runs import Run
 from monoize.transform import NO_CHAIN, ResponseChain, Rule, request_applied
 from monoize.upstream.client import Passable, UpstreamReply
 from monoize.urp import (
@@ -70,10 +71,9 @@ class Attempt:
         self.provider_chain = self._chain(self._rules) if self._rules else NO_CHAIN
         self.key_chain = self._chain(rules) if rules else NO_CHAIN
         self.same_dialect = self.protocol.dialect == call.incoming.protocol.dialect
+        self._is_unruled = self.provider_chain is NO_CHAIN and self.key_chain is NO_CHAIN
         # Whether the provider's own bytes may go to the caller: nobody changes them on the way.
-        self.replays = (
-            self.same_dialect and self.provider_chain is NO_CHAIN and self.key_chain is NO_CHAIN
-        )
+        self.replays = self.same_dialect and self._is_unruled
         self._wire: WireRequest | None = None
         self._exchange = Exchange(candidate, kit, trace)
         trace.provider = candidate.provider.id
@@ -222,7 +222,7 @@ class Attempt:
             own = with_model_in(raw, wire, paths, self.call.requested_model, words=words)
             return Whole(response=response, raw=own)
         decoder = self.protocol.stream_decoder(self.kit.ids)
-        reader = frame_reader(parser, decoder, replays=self.replays and self.call.wants_stream)
+        reader = frame_reader(parser, decoder, runs=self._is_unruled and self.call.wants_stream)
         chunks = self._exchange.chunks(self.kit.timeouts.keep_alive / 2)
         streamed = self._streamed(chunks, reader, decoder)
         if self.call.wants_stream and not self.needs_whole_response:
@@ -243,7 +243,8 @@ class Attempt:
             replays=self.replays,
         )
         encoder = self.call.incoming.protocol.stream_encoder(reply)
-        return lambda frame: bool(encoder.frame(frame))
+        replays = self.replays
+        return lambda frame: (replays and type(frame) is Run) or bool(encoder.frame(frame))
 
     def _stream_parser(self) -> StreamParser | None:
         """How to read the reply as a stream; None when the provider answered in one piece."""

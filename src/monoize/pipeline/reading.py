@@ -1,4 +1,4 @@
-"""A provider's bytes -> frames: events one by one, and runs of plain deltas in one piece where the caller gets them so."""
+"""A provider's bytes -> frames: events one by one, and runs of plain deltas in one piece where no rule looks at them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing_extensions import override
 
 from monoize.protocol import StreamDecoder
 from monoize.sse import SseParser, StreamParser
-from monoize.sse_runs import ReadsRuns, Run, RunCutter, prefix_of
+from monoize.sse_runs import ENDS, ReadsRuns, Run, RunCutter, prefix_of
 from monoize.urp import Frame, WireEvent
 from monoize.urp.mould import Mould
 
 __all__ = ["FrameReader", "RunReader", "frame_reader"]
 
-_END = b"\n\n"
 _TRIES = 8  # in one chunk: where kinds of events take turns, looking for runs is in vain
 
 
@@ -44,6 +43,7 @@ class RunReader(FrameReader):
         super().__init__(parser, decoder)
         self._runs = runs
         self._limit = parser.event_limit
+        self._end = ENDS[0]
         self._known: RunCutter | None = None
         self._cutter: RunCutter | None = None  # the same while its run may go on
 
@@ -66,14 +66,16 @@ class RunReader(FrameReader):
             return None
         piece = cutter.only_piece(chunk)
         if piece is not None:
-            words = cutter.only_words(piece)
-            return None if words is None else self._run(cutter, (piece,), words)
+            only = cutter.only_words(piece)
+            return None if only is None else self._run(cutter, (piece,), only)
         pieces = cutter.whole_pieces(chunk)
         words = cutter.words(pieces) if pieces else None
         return None if words is None else self._run(cutter, pieces, words)
 
     def _several(self, chunk: bytes) -> list[Frame]:
         frames: list[Frame] = []
+        if self._known is None:
+            self._end = ENDS[ENDS[1] in chunk]
         for _ in range(_TRIES):
             cutter = self._cutter
             if cutter is not None:
@@ -82,16 +84,18 @@ class RunReader(FrameReader):
                 if words is not None:
                     frames.append(self._run(cutter, pieces, words))
                     chunk = chunk[cutter.size(pieces) :]
-            end = chunk.find(_END) + len(_END)
-            if end < len(_END):
+            end = chunk.find(self._end)
+            if end < 0:
                 break
+            end += len(self._end)
             self._in_full(chunk[:end], frames)
             chunk = chunk[end:]
         return self._rest_in_full(chunk, frames) if chunk else frames
 
-    def _run(self, cutter: RunCutter, pieces: Sequence[bytes], words: str) -> Run:
-        said = self._runs.ran(words, cutter.last(pieces))
-        return Run((said,), None, True, cutter.mould, pieces)
+    def _run(self, cutter: RunCutter, pieces: Sequence[bytes], words: Sequence[str]) -> Run:
+        text = words[0] if len(words) == 1 else "".join(words)
+        said = self._runs.ran(text, cutter.last(pieces))
+        return Run((said,), None, True, cutter.mould, pieces, words)
 
     def _rest_in_full(self, chunk: bytes, frames: list[Frame]) -> list[Frame]:
         self._in_full(chunk, frames)
@@ -102,26 +106,26 @@ class RunReader(FrameReader):
         event: WireEvent | None = None
         for event in self._parser.feed(chunk):
             frames.append(decode(event))
-        mould = self._runs.mould if chunk.endswith(_END) else None
+        mould = self._runs.mould if chunk.endswith(ENDS) else None
         self._cutter = None if mould is None else self._cutter_of(mould, chunk, event)
 
     def _cutter_of(self, mould: Mould, chunk: bytes, event: WireEvent | None) -> RunCutter | None:
         """That of the run which goes on behind this chunk and the last event of it."""
-        known = self._known
-        if known is not None and known.mould is mould:
+        known, end = self._known, ENDS[chunk.endswith(ENDS[1])]
+        if known is not None and known.mould is mould and known.end == end:
             return known
         if event is None or event.name != mould.name:
             return None
-        block = chunk[: -len(_END)].rpartition(_END)[2] + _END
-        prefix = prefix_of(block, event)
+        self._end = end
+        prefix = prefix_of(chunk[: -len(end)].rpartition(end)[2], event)
         if prefix is None or mould.words(event.data) is None:
             return None
-        self._known = RunCutter(mould, prefix, event)
+        self._known = RunCutter(mould, prefix, end, event)
         return self._known
 
 
-def frame_reader(parser: StreamParser, decoder: StreamDecoder, *, replays: bool) -> FrameReader:
-    """`replays`: the caller gets the provider's own events, however they were read."""
-    if replays and isinstance(parser, SseParser) and isinstance(decoder, ReadsRuns):
+def frame_reader(parser: StreamParser, decoder: StreamDecoder, *, runs: bool) -> FrameReader:
+    """`runs`: nobody looks at single events between the provider and the caller."""
+    if runs and isinstance(parser, SseParser) and isinstance(decoder, ReadsRuns):
         return RunReader(parser, decoder, decoder)
     return FrameReader(parser, decoder)

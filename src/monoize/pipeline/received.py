@@ -15,7 +15,6 @@ from monoize.money.meter import Meter
 from monoize.pipeline.passage import Passage
 from monoize.routing.breaker import Outcome, Permit
 from monoize.routing.verdict import failure, judged
-from monoize.sse_runs import Run
 from monoize.transform import ResponseChain
 from monoize.urp import (
     Error,
@@ -238,8 +237,7 @@ def _has_begun(batch: list[Frame], shows: Callable[[Frame], bool]) -> bool:
                 raise stream_failure(event)
             if isinstance(event, ResponseDone) and not event.choices:
                 raise UpstreamUnreadable("the provider's stream holds no answer")
-        is_seen = type(frame) is Run or shows(frame)  # a run is words
-        if is_seen and not all(isinstance(event, ProviderEvent) for event in frame.events):
+        if shows(frame) and not all(isinstance(event, ProviderEvent) for event in frame.events):
             return True
     return False
 

@@ -22,6 +22,7 @@ from monoize.urp import Error, Frame, Losses, ResponseDone, WireEvent
 log = logging.getLogger("monoize.pipeline")
 
 _NOTED_BYTES = 1024**2  # of a stream whose key keeps replies
+_LESSON = 2  # events that show an encoder how those behind them are written
 _EARLY = 0.01  # seconds: a beat that comes this much too early is in time
 
 __all__ = ["StreamBody", "abandon"]
@@ -151,7 +152,7 @@ class StreamBody(PassingBody):
 
         def passed(run: Run) -> None:
             count(run.events[0])
-            push(self._run(run) or self._written([run]))
+            push(self._run(run) or self._run_in_steps(run))
             self._quiet_since = now()
 
         passage.open(outlet.is_free, passed)
@@ -159,25 +160,31 @@ class StreamBody(PassingBody):
     def _written(self, batch: list[Frame]) -> bytes:
         """What the caller gets of it; empty where that is nothing."""
         if len(batch) == 1 and type(batch[0]) is Run:  # as most are
-            data = self._run(batch[0])
-            if data is not None:
-                return data
+            return self._run(batch[0]) or self._run_in_steps(batch[0])
         pieces: list[bytes] = []
         wires: list[WireEvent] = []  # that are not among them yet
         for frame in batch:
-            run = self._run(frame) if type(frame) is Run else None
-            if run is not None:
-                pieces += (self._events(wires), run)
+            if type(frame) is Run:
+                pieces.append(self._events(wires))
+                pieces.append(self._run(frame) or self._run_in_steps(frame))
                 wires = []
             else:
-                for one in frame.frames() if type(frame) is Run else (frame,):
-                    wires += self._encoder.frame(one)
+                wires += self._encoder.frame(frame)
         return b"".join([*pieces, self._events(wires)])
 
     def _run(self, run: Run) -> bytes | None:
         """In one piece; None where it has to be written event by event."""
         runs, sse = self._runs, self._sse
         return runs.run(run, sse) if runs is not None and sse is not None else None
+
+    def _run_in_steps(self, run: Run) -> bytes:
+        """Event by event, after the first of which the encoder may know how to write the others."""
+        few, others = run.cut(_LESSON)
+        said = self._one_by_one(few)
+        return said + (self._run(others) or self._one_by_one(others)) if others.pieces else said
+
+    def _one_by_one(self, run: Run) -> bytes:
+        return self._events([wire for one in run.frames() for wire in self._encoder.frame(one)])
 
     def _events(self, wires: list[WireEvent]) -> bytes:
         return self._writer.events(wires) if wires else b""

@@ -9,7 +9,8 @@ from typing_extensions import override
 
 from monoize import wirejson
 from monoize.clock import IdSource
-from monoize.protocols._plain_text import PlainTextDecoder, grown_counts
+from monoize.protocols._plain_text import grown_counts
+from monoize.protocols._stream_runs import RunDecoder
 from monoize.protocols.gemini.candidate_decode import CandidateReader, PartNumbers
 from monoize.protocols.gemini.error import decode_error
 from monoize.protocols.gemini.finish import blocked
@@ -35,7 +36,7 @@ from monoize.urp.mould import Path
 __all__ = ["GeminiStreamDecoder"]
 
 
-class GeminiStreamDecoder(PlainTextDecoder):
+class GeminiStreamDecoder(RunDecoder):
     """Every chunk is a whole response object that holds only what is new.
 
     A finishReason may stand on any chunk, some models write it on all of them: only the end of the connection is the end.

@@ -10,7 +10,7 @@ from typing_extensions import override
 from monoize import wirejson
 from monoize.protocol import Reply
 from monoize.protocols import _extras
-from monoize.protocols._plain_text import PlainTextEncoder
+from monoize.protocols._stream_runs import RunEncoder
 from monoize.protocols.gemini.error import stream_error
 from monoize.protocols.gemini.finish import write_finish
 from monoize.protocols.gemini.grounding import write_grounding, write_logprobs
@@ -56,7 +56,7 @@ class _Growing:
         return fold(self.events).choices[0].messages[0].parts[0]
 
 
-class GeminiStreamEncoder(PlainTextEncoder):
+class GeminiStreamEncoder(RunEncoder):
     def __init__(self, reply: Reply, model_paths: tuple[tuple[str, ...], ...] = ()) -> None:
         super().__init__(reply, model_paths)
         self._start = ResponseStart(id="", model="")

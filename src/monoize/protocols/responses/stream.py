@@ -10,12 +10,8 @@ from typing_extensions import override
 from monoize import wirejson
 from monoize.clock import IdSource
 from monoize.protocol import Reply
-from monoize.protocols._plain_text import (
-    Cast,
-    PlainDelta,
-    PlainTextDecoder,
-    PlainTextEncoder,
-)
+from monoize.protocols._plain_text import Cast, PlainDelta
+from monoize.protocols._stream_runs import RunDecoder, RunEncoder
 from monoize.protocols.responses.composer import Composer
 from monoize.protocols.responses.error import stream_error
 from monoize.protocols.responses.reading import ItemReader
@@ -23,6 +19,7 @@ from monoize.protocols.responses.response import RESPONSE_FIELDS, with_namespace
 from monoize.protocols.responses.tools import as_declared, called_tools
 from monoize.protocols.responses.usage import decode_finish, decode_usage, seconds
 from monoize.protocols.responses.vocabulary import DIALECT
+from monoize.sse import SseWriter
 from monoize.urp import (
     ChoiceEnd,
     Delta,
@@ -48,7 +45,7 @@ _BEGINNINGS = ("response.created", "response.queued", "response.in_progress")
 _TERMINAL = ("response.completed", "response.incomplete", "response.done", "response.cancelled")
 
 
-class ResponsesDecoder(PlainTextDecoder):
+class ResponsesDecoder(RunDecoder):
     def __init__(self, ids: IdSource) -> None:
         super().__init__()
         self._items = ItemReader(ids)
@@ -152,7 +149,7 @@ def _native(kind: str, body: Any) -> ProviderEvent:
     return ProviderEvent(origin_protocol=DIALECT, event_type=kind, body=body)
 
 
-class ResponsesEncoder(PlainTextEncoder):
+class ResponsesEncoder(RunEncoder):
     def __init__(self, reply: Reply) -> None:
         super().__init__(reply, MODEL_PATHS)
         self._composer = Composer(reply)
@@ -209,6 +206,12 @@ class ResponsesEncoder(PlainTextEncoder):
         self._number += 1
         head, tail = self._around_number
         return f"{head}{self._number}{tail}"
+
+    @override
+    def cast_run(self, cast: Cast, words: list[bytes], writer: SseWriter) -> bytes:
+        head, tail = writer.around(cast.name)
+        tail = cast.after.encode() + tail
+        return b"".join([head + self.before(cast).encode() + each + tail for each in words])
 
     @override
     def event(self, event: UrpStreamEvent) -> list[WireEvent]:
