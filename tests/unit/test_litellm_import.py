@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from monoize.cli.config import check
@@ -698,6 +698,16 @@ _SOURCE = st.fixed_dictionaries(
 
 @settings(max_examples=100, deadline=None)
 @given(_SOURCE)
+@example(
+    {
+        "model_list": [
+            {
+                "model_name": "a",
+                "litellm_params": {"model": "openai/gpt-4o", "extra_body": {"\ud83d": None}},
+            }
+        ]
+    }
+)
 def test_any_file_gives_a_good_config_or_a_note(source: dict[str, Any]) -> None:
     config, notes = imported(source)
     good(config)

@@ -81,7 +81,7 @@ def _steps(name: str, group: list[Deployment], report: Report) -> list[Step]:
     """Deployments that differ only in address and key are channels of one provider."""
     found: dict[Any, list[Deployment]] = {}
     for one in sorted(group, key=lambda d: d.order):
-        rules = msgspec.json.encode(one.rules)
+        rules = repr(one.rules)  # they may hold whatever YAML can say, half a character too
         alike = (one.order, one.type, one.upstream, one.timeout_ms, one.idle_ms, one.retries, rules)
         found.setdefault(alike, []).append(one)
     if len(found) > 1 and len({one.order for one in group}) == 1:
