@@ -24,7 +24,7 @@ FLAGS = [
     "--disable-sync",
     "--disable-dev-shm-usage",
 ]
-PATIENCE_MS = int(os.environ.get("MONOIZE_BROWSER_PATIENCE_MS", "15000"))
+PATIENCE_MS = int(os.environ.get("MONOIZE_BROWSER_PATIENCE_MS", "30000"))
 DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 360, "height": 740}
 PAGES = {

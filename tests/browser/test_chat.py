@@ -70,7 +70,7 @@ async def test_stops_when_told_to(sight, opened):
     exchange.allow(2)
     await sight.button("Stop").click()
     await expect(sight.button("Send")).to_be_visible()
-    assert exchange.closed.wait(10), "the provider was not told"
+    assert exchange.closed.wait(25), "the provider was not told"
 
 
 async def test_a_refusal_says_the_servers_sentence_and_the_talk_goes_on(sight, opened):

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from fakes.behaviours import BEHAVIOURS
-from fakes.gateway import SOURCE, GatewayProcess, _free_port
+from fakes.gateway import SOURCE, GatewayProcess
+from fakes.ports import free_port
 from fakes.scenarios import SCENARIOS, Say, Think, Turn, Use
 from fakes.upstream import Behaviour, Exchange, FakeUpstream
 
@@ -177,7 +178,7 @@ class EmbeddedProcess(GatewayProcess):
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "gateway.log"
-        self.port = _free_port()
+        self.port = free_port()
         # No vendor's key may slip in from the machine that runs the tests.
         clean = {k: v for k, v in os.environ.items() if not k.endswith(("_API_KEY", "_BASE_URL"))}
         with self.log.open("wb") as log:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from typing import Any
 
 import jsonschema
@@ -37,6 +38,7 @@ REQUEST = [name for name in ALL if Phase.REQUEST in transforms()[name].supported
 RESPONSE = [name for name in ALL if Phase.RESPONSE in transforms()[name].supported_phases()]
 LIVE = [name for name in RESPONSE if not transforms()[name].needs_whole_response]
 DIALECTS = ["chat_completion", "responses", "messages", "gemini"]
+SOAK = os.environ.get("MONOIZE_SOAK") == "1"
 RELAXED = settings(
     deadline=None,
     derandomize=True,
@@ -162,7 +164,7 @@ def test_refuses_a_phase_that_it_does_not_work_in(name: str, phase: Phase) -> No
 
 
 @pytest.mark.spec("D4")
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=60 if SOAK else 25)
 @given(request=requests())
 def test_none_changes_the_request_it_was_given(request: UrpRequest) -> None:
     before = msgspec.json.encode(_plain(request))
@@ -175,7 +177,7 @@ def test_none_changes_the_request_it_was_given(request: UrpRequest) -> None:
 
 
 @pytest.mark.spec("INV-3")
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=60 if SOAK else 25)
 @given(request=requests())
 def test_a_second_run_of_a_cache_transform_changes_nothing(request: UrpRequest) -> None:
     for name in ("auto_cache_user_id", "auto_cache_system", "auto_cache_tool_use"):
@@ -187,7 +189,7 @@ def test_a_second_run_of_a_cache_transform_changes_nothing(request: UrpRequest) 
 
 
 @pytest.mark.spec("D4")
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=60 if SOAK else 25)
 @given(response=replies())
 def test_none_changes_the_reply_it_was_given(response: Any) -> None:
     before = msgspec.json.encode(_plain(response))
@@ -197,7 +199,7 @@ def test_none_changes_the_reply_it_was_given(response: Any) -> None:
 
 
 @pytest.mark.spec("STR-4", "D5", "D6")
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=60 if SOAK else 25)
 @given(response=replies(), data=st.data())
 def test_a_stream_says_the_same_as_the_whole_reply_however_it_is_cut(
     response: Any, data: st.DataObject
@@ -217,7 +219,7 @@ def test_a_stream_says_the_same_as_the_whole_reply_however_it_is_cut(
 
 
 @pytest.mark.spec("STR-4", "D6")
-@settings(RELAXED, max_examples=40)
+@settings(RELAXED, max_examples=40 if SOAK else 20)
 @given(response=replies(), data=st.data())
 def test_parts_side_by_side_keep_the_grammar(response: Any, data: st.DataObject) -> None:
     cut = list(streams.recut(unfold(response), lambda left: min(left, 2)))

@@ -12,7 +12,8 @@ import urllib.request
 
 import pytest
 
-from fakes.gateway import SOURCE, _free_port
+from fakes.gateway import SOURCE
+from fakes.ports import free_port
 from monoize.agent.boundary.gate import CallComplete, StreamGate, TextReleased, Violated
 from monoize.agent.boundary.grammar import decoder_grammar, mask_digest
 from monoize.agent.boundary.prompt import wire_request
@@ -80,7 +81,7 @@ def gateway(tmp_path_factory):
         "  - {id: local, type: local, engine: smollm2, models: {smollm2-135m: {}}, channels: [{id: engine}]}\n",
         "utf-8",
     )
-    port = _free_port()
+    port = free_port()
     with (folder / "out.txt").open("wb") as out:
         process = subprocess.Popen(
             [

@@ -79,7 +79,7 @@ def asked(question="What is the capital of France?", **fields):
     }
 
 
-LONG = asked("Write a very long story about the sea.", max_tokens=4000, logit_bias={"2": -100})
+LONG = asked("Write a very long story about the sea.", max_tokens=7500, logit_bias={"2": -100})
 
 
 async def test_a_unary_reply_has_text_and_usage(engine):
@@ -125,14 +125,24 @@ async def test_logprobs_and_stop_words_are_honoured(engine):
     assert len(choice["logprobs"]["content"][0]["top_logprobs"]) == 2
 
 
+async def at_work(engine):
+    """Once it has begun with the only thing that it was asked for."""
+    async with asyncio.timeout(60):
+        while True:
+            if engine._running:
+                (worker,) = engine._running
+                return worker
+            await asyncio.sleep(0.01)
+
+
 async def test_closing_a_stream_stops_the_generation(build):
     engine = build(slots=1)
     stream = engine.stream(LONG)
     for _ in range(4):
         await anext(stream)
     await stream.aclose()
-    # The only slot is free again long before 4000 tokens could have been written.
-    async with asyncio.timeout(30):
+    # The only slot is free again long before 7500 tokens could have been written.
+    async with asyncio.timeout(60):
         assert (await engine.chat(asked()))["choices"]
 
 
@@ -140,12 +150,12 @@ async def test_cancelling_the_reader_stops_the_generation(build):
     engine = build(slots=1)
     await engine.start()
     unary = asyncio.create_task(engine.chat(LONG))
+    await at_work(engine)
     await asyncio.sleep(0.5)
-    assert engine._running
     unary.cancel()
     with pytest.raises(asyncio.CancelledError):
         await unary
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert (await engine.chat(asked()))["choices"]
 
 
@@ -153,10 +163,10 @@ async def test_reading_a_long_prompt_can_be_cancelled_too(build):
     engine = build(slots=1)
     await engine.start()
     reading = asyncio.create_task(engine.chat(asked("word number seven " * 1500)))
+    worker = await at_work(engine)
     await asyncio.sleep(0.1)
-    (worker,) = engine._running
     reading.cancel()
-    async with asyncio.timeout(20):  # the whole prompt would take about a minute
+    async with asyncio.timeout(40):  # the whole prompt would take about a minute
         await asyncio.wrap_future(worker)
     assert reading.cancelled()
 

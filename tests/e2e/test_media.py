@@ -18,6 +18,7 @@ import aiohttp
 import pytest
 
 from fakes.caller import Caller, Reply
+from fakes.dashboard import until
 from fakes.gateway import GatewayProcess
 from fakes.seaweedfs import BUCKET, S3Server, s3_server
 from monoize.cli import app
@@ -32,7 +33,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(700_000)
 
 def settings(store: str) -> dict[str, Any]:
     return {
-        "server": {"host": "127.0.0.1", "timeouts": {"body": 1}},
+        "server": {"host": "127.0.0.1", "timeouts": {"body": 4}},
         "keys": [{"name": "ada", "key": ADA}, {"name": "bob", "key": BOB}],
         "media": {"store": store, "max_bytes": MAX, "quota_bytes": 20 * 1024**2},
     }
@@ -134,7 +135,7 @@ def test_other_methods_are_refused_with_those_that_are_not(ada):
 
 
 def test_too_large_is_said_before_it_is_sent(ada, running):
-    line = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
+    line = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
     line.putrequest("POST", "/v1/media")
     line.putheader("authorization", f"Bearer {ADA}")
     line.putheader("content-length", str(MAX + 1))
@@ -147,7 +148,7 @@ def test_too_large_is_said_before_it_is_sent(ada, running):
 
 
 def test_too_large_without_a_size_is_broken_off(ada, running):
-    line = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
+    line = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
     pieces = iter([bytes(256 * 1024)] * (MAX // (256 * 1024)) + [b"x"])
     headers = {"authorization": f"Bearer {ADA}"}
     line.request("POST", "/v1/media", pieces, headers, encode_chunked=True)
@@ -156,7 +157,7 @@ def test_too_large_without_a_size_is_broken_off(ada, running):
 
 
 def begun(running: GatewayProcess, declared: int, data: bytes) -> socket.socket:
-    line = socket.create_connection(("127.0.0.1", running.port), timeout=10)
+    line = socket.create_connection(("127.0.0.1", running.port), timeout=30)
     head = f"POST /v1/media HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {ADA}\r\n"
     line.sendall(f"{head}content-length: {declared}\r\n\r\n".encode() + data)
     return line
@@ -173,10 +174,8 @@ def test_a_body_that_stops_coming_is_408_and_gives_its_room_back(ada, running):
 def test_a_caller_that_leaves_gives_its_room_back(ada, running):
     before = ada.get("/v1/media").json["usage"]
     begun(running, 2_000_000, bytes(600_000)).close()
-    for _ in range(100):
-        if ada.get("/v1/media").json["usage"] == before:
-            return
-    pytest.fail("the room is still taken")
+    look = lambda: ada.get("/v1/media").json["usage"]  # noqa: E731
+    assert until(look, lambda usage: usage == before) == before, "the room is still taken"
 
 
 def test_beyond_the_quota_is_413_until_something_is_deleted(running):

@@ -53,7 +53,7 @@ def client(open_place: Place) -> Iterator[openai.OpenAI]:
 def direct(open_place: Place) -> Iterator[openai.OpenAI]:
     """The same package at the provider itself."""
     url = open_place.first.base_url("chat_completion")
-    with openai.OpenAI(base_url=url, api_key="sk-direct", max_retries=0, timeout=20) as found:
+    with openai.OpenAI(base_url=url, api_key="sk-direct", max_retries=0, timeout=60) as found:
         yield found
 
 

@@ -85,7 +85,7 @@ def test_no_call_breaks_what_the_document_says(case, port):
 
 
 def test_the_document_is_served_to_everybody(port):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", "/openapi.json")
     assert json.loads(connection.getresponse().read()) == json.loads(json.dumps(DOCUMENT))
     connection.close()

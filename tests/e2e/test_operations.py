@@ -444,7 +444,7 @@ def test_a_request_waits_as_long_as_it_says(place: Place, operation: str):
         "chat_completions": {"model": "shared", "messages": [{"role": "user", "content": "x"}]},
         "text_to_speech": {"model": "shared", "input": "x"},
     }[operation]
-    answer = place.operate(operation, payload, timeout_ms=150)
+    answer = place.operate(operation, payload, timeout_ms=1500)
     error = error_of(answer, "Timeout", 504)
     assert error["retryable"] is True
     (sent,) = place.first.sent

@@ -143,12 +143,15 @@ def while_others_are_served(port: int, target: str, raw: bytes) -> Reply:
     replies: list[Reply] = []
     work = threading.Thread(target=lambda: replies.append(sent(port, target, raw)))
     work.start()
-    other = Caller(port)
+    other, slowest = Caller(port, patience=PATIENCE), 0.0
+    begun = time.monotonic()
     while work.is_alive():
         start = time.monotonic()
         assert other.get("/healthz").status == 200
-        assert time.monotonic() - start < STALL
+        slowest = max(slowest, time.monotonic() - start)
         work.join(0.02)
+    # Whoever has to wait for the work waits for nearly all of it, however slow the machine is.
+    assert slowest < max(STALL, (time.monotonic() - begun) / 2)
     (reply,) = replies
     return reply
 
@@ -197,13 +200,16 @@ def test_ten_megabytes_are_more_than_is_taken_unless_the_operator_says_so(
 def test_who_leaves_leaves_nothing_behind(place: GatewayProcess):
     """Many send a large body and hang up; the next one does not wait for all of them."""
     raw = messages(40_000)
+    start = time.monotonic()
+    assert sent(place.port, "/v1/reframe", raw).status == 200
+    alone = time.monotonic() - start
     for _ in range(12):
         connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=PATIENCE)
         connection.request("POST", "/v1/reframe", raw, {"authorization": f"Bearer {KEY}"})
         connection.close()
     start = time.monotonic()
     assert sent(place.port, "/v1/reframe", raw).status == 200
-    assert time.monotonic() - start < PATIENCE / 4
+    assert time.monotonic() - start < max(PATIENCE / 4, 8 * alone)
 
 
 def test_the_log_stays_short(place: GatewayProcess):

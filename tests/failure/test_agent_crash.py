@@ -25,6 +25,7 @@ from monoize.agent.record.transcript import check_chain, read_transcript
 pytestmark = pytest.mark.soak
 
 KILLS = 200 if os.environ.get("MONOIZE_SOAK") == "1" else 10
+ENOUGH = KILLS // 3  # that came while a run was under way
 SEED = 20_261_115
 LONGEST = 1.0  # seconds of life after it began, about a run's
 
@@ -47,14 +48,16 @@ class Mortal:
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
-        _, words = self.process.communicate(timeout=30)
+        _, words = self.process.communicate(timeout=120)
         assert self.process.returncode == -signal.SIGKILL, words
 
 
 @pytest.mark.spec("S5-E", "D46")
 def test_a_killed_program_leaves_whole_records_and_does_nothing_twice(tmp_path: Path):
     root, dice, interrupted = tmp_path / "runs", random.Random(SEED), 0
-    for _ in range(KILLS):
+    for number in range(4 * KILLS):
+        if number >= KILLS and interrupted >= ENOUGH:
+            break  # on a busy machine more of them come before anything has begun
         mortal = Mortal(root)
         interrupted += len(mortal.began().split()) - 1
         time.sleep(dice.random() * LONGEST)
@@ -63,10 +66,10 @@ def test_a_killed_program_leaves_whole_records_and_does_nothing_twice(tmp_path: 
             check_chain(read_transcript(transcript.read_bytes()).lines)
         assert_nothing_twice(root)
     last = Mortal(root, finish=True)
-    _, words = last.process.communicate(timeout=120)
+    _, words = last.process.communicate(timeout=300)
     assert last.process.returncode == 0, words
 
-    assert interrupted >= KILLS // 3, "the kills came too late to matter"
+    assert interrupted >= ENOUGH, "the kills came too late to matter"
     assert_nothing_twice(root)
     unknown = sum(assert_ended(file.parent) for file in root.glob("*/transcript.jsonl"))
     assert unknown >= KILLS // 20, "no kill hit a call that ran"

@@ -126,10 +126,10 @@ async def test_a_tool_that_was_not_there_before_ends_the_run_too(opened: Open, s
 @pytest.mark.spec("D42")
 async def test_a_server_that_hangs_is_stopped_by_the_contracts_clock(opened: Open, stream: bool):
     tools = opened(rogue("hangs"))
-    made = worked(tools, await tools.manifest(), [GO, DONE], stream=stream, step_timeout_ms=2_000)
+    made = worked(tools, await tools.manifest(), [GO, DONE], stream=stream, step_timeout_ms=3_000)
     state = await lived(made)
     assert end(state) == (AgentOutcome.FAILED_TIMEOUT, FailureCode.TOOL_TIMEOUT)
-    assert 2_000 <= state.elapsed_ms < 10_000
+    assert 3_000 <= state.elapsed_ms < 60_000
 
 
 @pytest.mark.spec("S5-4.1", "S5-7")

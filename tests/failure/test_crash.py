@@ -158,7 +158,7 @@ async def test_a_gateway_that_is_told_to_stop_settles_everything_itself(
 
 async def worker_ids(database: Database, wanted: Callable[[set[int]], bool]) -> set[int]:
     """The processes that have signed in the store, once they are those that are wanted."""
-    deadline = asyncio.get_running_loop().time() + 30
+    deadline = asyncio.get_running_loop().time() + 90
     while not wanted(found := {row["pid"] for row in await rows_of(database, instances)}):
         assert asyncio.get_running_loop().time() < deadline, found
         await asyncio.sleep(0.05)

@@ -16,7 +16,7 @@ from fakes.upstream import PATIENCE
 
 @pytest.fixture
 def own_gateway(session_upstream, tmp_path):
-    process = GatewayProcess(tmp_path, session_upstream, timeouts={"drain": 8})
+    process = GatewayProcess(tmp_path, session_upstream, timeouts={"drain": 60})
     yield process
     process.stop()
 
@@ -68,7 +68,7 @@ def _wait_until_closed(port: int) -> None:
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
         except ConnectionRefusedError:
             return
         time.sleep(0.02)

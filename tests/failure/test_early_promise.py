@@ -23,7 +23,7 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def module_pair() -> Iterator[Pair]:
-    """Keep-alives after the shortest silence, and providers that are given up a little later."""
+    """Keep-alives after the shortest silence, and providers that are given up much later."""
     names = [f"{first}.{second}" for first in KINDS for second in KINDS]
     with Pair() as pair:
         firsts = [
@@ -32,7 +32,7 @@ def module_pair() -> Iterator[Pair]:
                 kind,
                 [n for n in names if n.startswith(f"{kind}.")],
                 channel("main", pair.first, kind),
-                request_timeout_ms=2500,
+                request_timeout_ms=60_000,
             )
             for kind in KINDS
         ]
@@ -42,13 +42,13 @@ def module_pair() -> Iterator[Pair]:
                 kind,
                 [n for n in names if n.endswith(f".{kind}")],
                 channel("main", pair.second, kind),
-                request_timeout_ms=2500,
+                request_timeout_ms=60_000,
             )
             for kind in KINDS
         ]
         hasty = provider(
             "hasty", "messages", ["hasty"], channel("main", pair.first, "messages"),
-            request_timeout_ms=300,
+            request_timeout_ms=1500,
         )  # fmt: skip
         last = provider("last", "gemini", ["hasty"], channel("main", pair.second, "gemini"))
         providers = [*firsts, hasty, *seconds, last]

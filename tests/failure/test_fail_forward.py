@@ -75,8 +75,10 @@ CASES = [
 def test_a_broken_answer_moves_the_call_on_exactly_while_nothing_was_passed_on(
     pair: Pair, row: Hostile, first: str, second: str, protocol: str, stream: bool
 ):
-    model = f"{'hasty.' if row.silent else ''}{name(first, second)}"
-    asked = f"{'hasty' if row.silent else 'first'}-{first}/main"
+    model, asked = name(first, second), f"first-{first}/main"
+    if row.silent:
+        way = "hearing" if stream and row.stream != "refused" else "hasty"
+        model, asked = f"{way}.{model}", f"{way}-{first}/main"
     before = pair.dashboard.totals()
     pair.play(row.act)
 

@@ -41,7 +41,7 @@ LIMITS = {
         "failure_threshold": 1,
         "cooldown_seconds": 0.1,
         "probe_enabled": True,
-        "probe_interval_seconds": 4,  # as long as a probe may take, and what is asked meanwhile
+        "probe_interval_seconds": 60,  # as long as a probe may take, and what is asked meanwhile
     },
 }
 RECOVERING = {

@@ -40,9 +40,9 @@ async def put(session: aiohttp.ClientSession, port: int, data: bytes) -> dict[st
                 return {"status": reply.status, **await reply.json()}
 
 
-async def upload_until(killed: asyncio.Event, port: int, seed: int) -> dict[str, str]:
-    """Ids of what was acknowledged, with their hashes."""
-    dice, stored = random.Random(seed), {}
+async def upload_until(killed: asyncio.Event, port: int, seed: int, stored: dict[str, str]) -> None:
+    """Into `stored`: ids of what was acknowledged, with their hashes."""
+    dice = random.Random(seed)
     async with aiohttp.ClientSession() as session:
         while not killed.is_set():
             data = dice.randbytes(dice.choice([100, 300_000, 3 * MIB]))
@@ -52,7 +52,12 @@ async def upload_until(killed: asyncio.Event, port: int, seed: int) -> dict[str,
                 break
             if made["status"] == 201:
                 stored[made["id"]] = hashlib.sha256(data).hexdigest()
-    return stored
+
+
+async def until_something_is(stored: dict[str, str]) -> None:
+    async with asyncio.timeout(60):
+        while not stored:  # noqa: ASYNC110 - many write to it
+            await asyncio.sleep(0.05)
 
 
 async def left_over(url: str, folder: Path, **media: Any) -> ShelfBench:
@@ -97,14 +102,14 @@ async def test_killed_in_the_middle_of_uploads(
         await asyncio.to_thread(gateway.start)
         killed = asyncio.Event()
         uploads = [
-            asyncio.create_task(upload_until(killed, gateway.port, 100 * round_ + number))
+            asyncio.create_task(upload_until(killed, gateway.port, 100 * round_ + number, stored))
             for number in range(8)
         ]
         await asyncio.sleep(0.6 + random.Random(round_).random())
+        await until_something_is(stored)
         await asyncio.to_thread(gateway.kill)
         killed.set()
-        for done in await asyncio.gather(*uploads):
-            stored |= done
+        await asyncio.gather(*uploads)
         cut = cut or await is_any_pending(database_url, tmp_path)
         if stored and cut and not SOAK:
             break
@@ -131,14 +136,16 @@ async def test_killed_in_the_middle_of_uploads_to_s3(
     gateway = MortalGateway(tmp_path, settings(url, **media))
     await asyncio.to_thread(gateway.start)
     killed = asyncio.Event()
+    stored: dict[str, str] = {}
     uploads = [
-        asyncio.create_task(upload_until(killed, gateway.port, number)) for number in range(4)
+        asyncio.create_task(upload_until(killed, gateway.port, number, stored))
+        for number in range(4)
     ]
     await asyncio.sleep(1.5)
+    await until_something_is(stored)
     await asyncio.to_thread(gateway.kill)
     killed.set()
-    stored = {name: one for done in await asyncio.gather(*uploads) for name, one in done.items()}
-    assert stored
+    await asyncio.gather(*uploads)
     bench = await left_over(url, tmp_path, **media)
     try:
         await check_after(bench, stored)

@@ -84,7 +84,7 @@ class Fuzzed:
 
     def post(self, target: str, raw: bytes, **headers: str) -> Reply:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self.loop.run_until_complete(asyncio.wait_for(self._posted(target, raw, named), 20))
+        return self.loop.run_until_complete(asyncio.wait_for(self._posted(target, raw, named), 60))
 
     async def _posted(self, target: str, raw: bytes, headers: dict[str, str]) -> Reply:
         answer = await self.bench.http("POST", target, raw, headers=headers)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fakes.forwarding import HASTE, HEARING
 from fakes.operations_place import Place, backend, channel
 from fakes.operations_upstream import (
     PNG,
@@ -40,22 +41,25 @@ def open_place() -> Iterator[Place]:
         trips = {"failure_threshold": 2, "cooldown_seconds": LONG, "probe_enabled": False}
         rests = {"retry_after_limit_seconds": 60, "probe_enabled": False}
         fan = [channel("fan-1", first), channel("fan-2", second)]
+        named = {"redirect": "upstream-name"}
         providers = [
-            backend("first", first, {"m": {"redirect": "upstream-name"}}, health=UNMOVED),
-            backend("second", second, ["m"], health=UNMOVED),
+            backend("first", first, {"m": named}, health=UNMOVED),
+            backend("hasty", first, {"hasty": named}, health=UNMOVED, **HASTE),
+            backend("hearing", first, {"hearing": named}, health=UNMOVED, **HEARING),
+            backend("second", second, ["m", "hasty", "hearing"], health=UNMOVED),
             backend("trips", first, ["trips"], health=trips),
             backend("breaks", first, ["breaks"], health=trips),
             backend("rests", first, ["rests"], health=rests),
             backend("well", second, ["trips", "rests", "breaks"], health=UNMOVED),
             backend("fan", first, ["fan"], channels=fan, health=UNMOVED),
         ]
+        price = {"input": "1", "output": "1", "million_characters": "15"}
         fan[0]["weight"] = 10**9  # so that it is asked first, whatever the dice say
         yield place.serve(
             providers,
-            server={"timeouts": {"first_byte": 0.3, "idle": 0.3}},
             settings={
                 "prices": {
-                    "m": {"input": "1", "output": "1", "million_characters": "15"},
+                    **dict.fromkeys(("m", "hasty", "hearing"), price),
                     "fan": {"million_characters": "15"},
                 },
                 "operations": {"text_to_speech": {"request_policies": ["hedged"]}},
@@ -111,21 +115,22 @@ CALLS: dict[str, tuple[str, Json]] = {
 )
 def test_the_next_provider_answers(place: Place, call: str, failure: str):
     place.play(FAILURES[failure])
+    model, first = ("hasty", "hasty") if failure == "says nothing" else ("m", "first")
     target, wire = CALLS[call]
-    answer = place.me.post(target, wire)
+    answer = place.me.post(target, {**wire, "model": model})
     assert answer.status == 200, answer.raw
     assert (answer.headers["x-monoize-provider"], answer.headers["x-monoize-attempts"]) == (
         "second",
         "2",
     )
     (sent,), (again,) = place.first.sent, place.second.sent
-    assert (sent.model, again.model) == ("upstream-name", "m")
+    assert (sent.model, again.model) == ("upstream-name", model)
     assert {k: v for k, v in sent.body.items() if k != "model"} == {
         k: v for k, v in again.body.items() if k != "model"
     }
     row = place.row(answer)
     assert (row["status"], row["provider"]) == ("success", "second")
-    assert [(one["provider"], one["channel"]) for one in row["attempts"]] == [("first", "first-1")]
+    assert [(one["provider"], one["channel"]) for one in row["attempts"]] == [(first, f"{first}-1")]
 
 
 @pytest.mark.spec("ROUT-5", "S4-3.5")
@@ -161,7 +166,7 @@ def test_a_stored_recording_is_sent_whole_to_whoever_is_next(place: Place):
 @pytest.mark.spec("D10")
 def test_sound_that_does_not_begin_in_time_is_made_by_another(place: Place):
     place.play(no_sound)
-    answer = place.me.post("/v1/audio/speech", SPEECH)
+    answer = place.me.post("/v1/audio/speech", {**SPEECH, "model": "hasty"})
     assert (answer.raw, answer.headers["x-monoize-provider"]) == (b"".join(SOUND), "second")
     assert place.first.sent[0].closed.wait(25)
 
@@ -267,7 +272,8 @@ def test_a_callers_mistake_says_nothing_about_a_channel(place: Place):
 @pytest.mark.parametrize("act", [reset, hang_up, silent], ids=["reset", "close", "silence"])
 def test_sound_that_breaks_off_does_not_look_complete(place: Place, act: Behaviour):
     place.play(sound_then(act))
-    with place.open("/v1/audio/speech", SPEECH) as line:
+    model = "hearing" if act is silent else "m"
+    with place.open("/v1/audio/speech", {**SPEECH, "model": model}) as line:
         name = line.response.getheader("x-request-id")
         line.read_until(lambda raw: len(raw) >= 2 * len(SOUND[0]))
         place.first.sent[0].allow()
@@ -287,7 +293,8 @@ def test_an_envelope_is_told_that_its_sound_broke_off(place: Place, act: Behavio
         await act(exchange)
 
     place.play(speak)
-    answer = place.operate("text_to_speech", {"model": "m", "input": "Hello"})
+    model = "hearing" if act is silent else "m"
+    answer = place.operate("text_to_speech", {"model": model, "input": "Hello"})
     assert answer.status == 502
     assert answer.json["result"]["error"]["code"] in ("BackendError", "Timeout")
     row = place.row(answer)
@@ -336,7 +343,7 @@ def test_pictures_of_a_hedge_are_not_mixed_up(place: Place):
         await exchange.whole(other)
 
     place.play(late)
-    answer = place.me.post("/v1/images/generations", {"model": "m", "prompt": "x"})
+    answer = place.me.post("/v1/images/generations", {"model": "hasty", "prompt": "x"})
     assert answer.status == 200
     assert len(answer.json["data"][0]["b64_json"]) > len(PNG)
 

@@ -88,7 +88,7 @@ async def test_a_session_ends_when_its_time_is_over(upstream, settings, code):
 
 
 async def test_a_session_that_is_used_is_not_idle(upstream):
-    settings = {"idle_seconds": 0.4, "session_seconds": 1.2}
+    settings = {"idle_seconds": 2.5, "session_seconds": 5}
     with RealtimeGateway([provider("first", upstream, ["well"])], settings) as own:
         async with own.connect("say-well") as line:
 

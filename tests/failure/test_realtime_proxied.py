@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from fakes.dashboard import until
 from fakes.gateway import KEY
 from fakes.realtime_gateway import RealtimeGateway, hear, provider, say
 from fakes.realtime_upstream import RealtimeUpstream, Visit, dies
@@ -75,7 +77,7 @@ async def floods(visit: Visit) -> None:
 async def takes_nothing(visit: Visit) -> None:
     await visit.begin()
     visit.line.transport.pause_reading()
-    await asyncio.sleep(2)  # longer than anybody waits for it
+    await visit.allowed.wait()  # longer than anybody waits for it
     visit.line.transport.resume_reading()
     while True:
         await visit.line.recv()
@@ -103,11 +105,13 @@ BEHAVIOURS = {
     "gossip": tells_the_key,
 }
 SETTINGS = {
-    "open_seconds": 1,
-    "stall_seconds": 1,
+    "open_seconds": 60,
+    "stall_seconds": 60,
     "frame_bytes": 100_000,
     "recheck_seconds": 0.1,
 }
+# Where somebody is to be given up; everybody else there needs a little time on a busy machine.
+HASTE = {"open_seconds": 3, "stall_seconds": 3}
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +122,8 @@ def upstream() -> Iterator[RealtimeUpstream]:
         assert not running.faults
 
 
-@pytest.fixture(scope="module")
-def shared(upstream: RealtimeUpstream) -> Iterator[RealtimeGateway]:
+@contextmanager
+def opened(upstream: RealtimeUpstream, **settings: float) -> Iterator[RealtimeGateway]:
     models = ["well", *BEHAVIOURS, *upstream.refusals]
     providers = [
         provider("first", upstream, models),
@@ -131,22 +135,42 @@ def shared(upstream: RealtimeUpstream) -> Iterator[RealtimeGateway]:
         for model in ("fails", "refused-503", "silent", "refuses", "refused-401", "moved", "plain")
     }
     limits = {"server": {"host": "127.0.0.1", "limits": {"event_bytes": 150_000}}}
-    with RealtimeGateway(providers, SETTINGS, **limits) as running:
+    with RealtimeGateway(providers, {**SETTINGS, **settings}, **limits) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def shared(upstream: RealtimeUpstream) -> Iterator[RealtimeGateway]:
+    with opened(upstream) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared_hasty(upstream: RealtimeUpstream) -> Iterator[RealtimeGateway]:
+    with opened(upstream, **HASTE) as running:
+        yield running
+
+
+@contextmanager
+def nothing_left(gateway: RealtimeGateway, upstream: RealtimeUpstream) -> Iterator[RealtimeGateway]:
+    """Nothing may be left of a session, on either side."""
+    before = len(upstream.visits)
+    yield gateway
+    for visit in upstream.visits[before:]:
+        assert visit.closed.wait(PATIENCE), "a provider's session was left open"
+    assert until(gateway.unfinished, lambda left: not left) == []
 
 
 @pytest.fixture
 def gateway(shared: RealtimeGateway, upstream: RealtimeUpstream) -> Iterator[RealtimeGateway]:
-    """Nothing may be left of a session, on either side."""
-    before = len(upstream.visits)
-    yield shared
-    for visit in upstream.visits[before:]:
-        assert visit.closed.wait(PATIENCE), "a provider's session was left open"
-    for _ in range(100):
-        if not shared.unfinished():
-            break
-        asyncio.run(asyncio.sleep(0.02))
-    assert shared.unfinished() == []
+    with nothing_left(shared, upstream) as watched:
+        yield watched
+
+
+@pytest.fixture
+def hasty(shared_hasty: RealtimeGateway, upstream: RealtimeUpstream) -> Iterator[RealtimeGateway]:
+    with nothing_left(shared_hasty, upstream) as watched:
+        yield watched
 
 
 async def gone(visit: Visit) -> bool:
@@ -278,12 +302,12 @@ async def test_a_slow_caller_slows_the_provider_and_loses_nothing(gateway, upstr
         await hear(line)
         await say(line, "anything")
         visit = upstream.visits[-1]
-        behind = -1
-        for _ in range(40):  # until the provider has stopped for good
-            await asyncio.sleep(0.025)
-            if visit.events and visit.events[-1] == behind:
-                break
-            behind = visit.events[-1] if visit.events else -1
+        behind, looks = 0, 0
+        async with asyncio.timeout(PATIENCE):
+            while looks < 8:  # until the provider has stopped for good
+                await asyncio.sleep(0.025)
+                looks = looks + 1 if len(visit.events) == behind > 1 else 0
+                behind = len(visit.events)
         assert visit.events[-1].get("sent", 0) < 1500  # of 80 MB, what sockets hold
         numbers = []
         while (event := await hear(line))["type"] == "chatter":
@@ -291,8 +315,8 @@ async def test_a_slow_caller_slows_the_provider_and_loses_nothing(gateway, upstr
     assert numbers == list(range(4000))
 
 
-async def test_a_caller_that_takes_nothing_is_given_up(gateway, upstream):
-    async with gateway.connect("say-floods", max_queue=1) as line:
+async def test_a_caller_that_takes_nothing_is_given_up(hasty, upstream):
+    async with hasty.connect("say-floods", max_queue=1) as line:
         await hear(line)
         await say(line, "anything")
         line.transport.pause_reading()
@@ -300,8 +324,8 @@ async def test_a_caller_that_takes_nothing_is_given_up(gateway, upstream):
         line.transport.abort()
 
 
-async def test_a_provider_that_takes_nothing_is_given_up(gateway, upstream):
-    async with gateway.connect("say-deaf") as line:
+async def test_a_provider_that_takes_nothing_is_given_up(hasty, upstream):
+    async with hasty.connect("say-deaf") as line:
         await hear(line)
 
         async def shout() -> None:
@@ -310,6 +334,7 @@ async def test_a_provider_that_takes_nothing_is_given_up(gateway, upstream):
 
         shouting = asyncio.create_task(shout())
         seen, closed, _ = await ended(line)
+        upstream.visits[-1].allow()
         shouting.cancel()
         await asyncio.gather(shouting, return_exceptions=True)
     assert closed == 1011
@@ -320,8 +345,9 @@ async def test_a_provider_that_takes_nothing_is_given_up(gateway, upstream):
 
 
 @pytest.mark.parametrize("model", ["fails", "refused-503", "silent", "moved", "plain"])
-async def test_another_provider_is_asked_until_a_session_is_open(gateway, upstream, model):
-    async with gateway.connect(f"say-{model}") as line:
+async def test_another_provider_is_asked_until_a_session_is_open(request, upstream, model):
+    asked = request.getfixturevalue("hasty" if model == "silent" else "gateway")
+    async with asked.connect(f"say-{model}") as line:
         assert (await hear(line))["session"]["model"] == f"say-{model}"
         assert line.response.headers["x-monoize-provider"] == "second"
         assert line.response.headers["x-monoize-attempts"] == "2"

@@ -73,7 +73,8 @@ def settings(
         ],
         "settings": {
             "health": {"probe_enabled": False},
-            "agent": {"tools": tools, "takeover_seconds": 3},
+            # Whose process is gone is known at once; a process that is only slow must not be taken for dead.
+            "agent": {"tools": tools, "takeover_seconds": 12},
         },
     }
 

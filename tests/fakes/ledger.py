@@ -154,7 +154,7 @@ def journal(database: Database, clock: VirtualClock, name: str = "a", **more: An
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for a thread or a task; a test that hangs says where."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.001)
     await asyncio.sleep(0)  # and for what was called back

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import yaml
 from argon2 import PasswordHasher
 
 from fakes.asking import answered, asked, here
+from fakes.databases import be_patient
 from monoize.server.app import App
 from monoize.server.house import House
 from monoize.server.session_passwords import Passwords
@@ -59,8 +61,17 @@ class Api:
         sent = {"host": "127.0.0.1", **({"authorization": f"Bearer {key}"} if key else {})}
         sent |= headers or {}
         request = asked(method, target, sent, here(data), address="127.0.0.1")
-        reply = await asyncio.wait_for(answered(self._app, request), 30)
+        reply = await asyncio.wait_for(answered(self._app, request), 60)
         return Answer(reply.status, reply.headers, reply.raw)
+
+    async def watch(self, target: str, *, key: str) -> AsyncGenerator[bytes, None]:
+        """A stream, piece by piece."""
+        sent = {"host": "127.0.0.1", "authorization": f"Bearer {key}"}
+        answer = await self._app.respond(asked("GET", target, sent, here(b""), address="127.0.0.1"))
+        assert answer.status == 200, answer.body
+        async with asyncio.timeout(60), aclosing(answer.body) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def good(self, method: str, target: str, body: Any = None, **more: Any) -> Any:
         answer = await self.call(method, target, body, **more)
@@ -121,7 +132,10 @@ async def opened(folder: Path, database: str | None, **changes: Any) -> House:
 
 
 @pytest_asyncio.fixture
-async def api(database_url: str, tmp_path: Path) -> AsyncIterator[Api]:
+async def api(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Api]:
+    be_patient(monkeypatch)
     house = await opened(tmp_path, database_url)
     yield Api(house)
     await house.aclose()
@@ -135,8 +149,11 @@ async def storeless(tmp_path: Path) -> AsyncIterator[Api]:
 
 
 @pytest_asyncio.fixture
-async def keyless(database_url: str, tmp_path: Path) -> AsyncIterator[Api]:
+async def keyless(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Api]:
     """A gateway whose file has no keys."""
+    be_patient(monkeypatch)
     house = await opened(tmp_path, database_url, keys=[])
     yield Api(house)
     await house.aclose()

@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from typing import Any, Self
 import yaml
 
 from fakes.gateway import SOURCE
+from fakes.ports import free_port
 from fakes.upstream import PATIENCE
 
 _STARTING = 60.0  # seconds; it takes one on an idle machine
@@ -29,7 +29,7 @@ class MortalGateway:
         self.folder = folder
         self.file = folder / "monoize.yaml"
         self.log = folder / "gateway.log"
-        self.port = _free_port()
+        self.port = free_port()
         self._workers = workers
         self._process: subprocess.Popen[bytes] | None = None
         self.write(settings)
@@ -107,9 +107,3 @@ class MortalGateway:
             raise AssertionError(f"it does not end:\n{self.log_text()[-4000:]}") from error
         finally:
             self.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]

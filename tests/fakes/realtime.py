@@ -122,7 +122,7 @@ class FakeLine:
             self.news.notify_all()
 
     async def until(self, kind: str, count: int = 1) -> Json:
-        async with asyncio.timeout(10), self.news:
+        async with asyncio.timeout(25), self.news:
             await self.news.wait_for(lambda: kinds(self.sent).count(kind) >= count)
         return [event for event in self.sent if event["type"] == kind][count - 1]
 

@@ -36,8 +36,14 @@ class Visit:
         self.events: list[Json] = []
         self.raw: list[str | bytes] = []
         self.closed = threading.Event()
+        self.allowed = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         self.close_code: int | None = None
         self.close_reason: str | None = None
+
+    def allow(self) -> None:
+        """Called by a test, from another thread, for behaviours that wait for its word."""
+        self._loop.call_soon_threadsafe(self.allowed.set)
 
     @property
     def model(self) -> str:

@@ -333,9 +333,9 @@ class Clients:
 
     def __init__(self, port: int) -> None:
         url = f"http://127.0.0.1:{port}"
-        self.openai = openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=20)
-        self.anthropic = anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0, timeout=20)
-        options = google.HttpOptions(base_url=url, api_version="v1beta", timeout=20_000)
+        self.openai = openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=60)
+        self.anthropic = anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0, timeout=60)
+        options = google.HttpOptions(base_url=url, api_version="v1beta", timeout=60_000)
         self.google = genai.Client(api_key=KEY, vertexai=False, http_options=options)
 
     def close(self) -> None:

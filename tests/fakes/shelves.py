@@ -80,7 +80,7 @@ class ShelfBench:
 class Doors:
     """Calls a door as the server does, with a body in pieces of the test's choice."""
 
-    def __init__(self, shelf: Shelf | None, *, body_seconds: float = 5.0) -> None:
+    def __init__(self, shelf: Shelf | None, *, body_seconds: float = 60.0) -> None:
         kit = SimpleNamespace(timeouts=TimeoutSettings(body=body_seconds), limits=LimitSettings())
         self.state: Any = SimpleNamespace(shelf=shelf, kit=kit)
 

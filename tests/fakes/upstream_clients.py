@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from monoize.upstream.client import UpstreamCall
@@ -12,8 +13,8 @@ def call(server, **more):
         "url": server.url if server else "",
         "headers": {},
         "body": b"{}",
-        "first_byte_seconds": 10,
-        "idle_seconds": 10,
+        "first_byte_seconds": 60,
+        "idle_seconds": 60,
     }
     return UpstreamCall(**{**given, **more})
 
@@ -28,3 +29,12 @@ async def read(client, call, limit=10**9):
 
 def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+async def settled(look, wanted):
+    """What is seen once it is as wanted, or after a long time: connections need some turns of the loop to end."""
+    for _ in range(1000):
+        if (seen := look()) == wanted:
+            return seen
+        await asyncio.sleep(0.02)
+    return look()

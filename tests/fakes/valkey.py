@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,7 +14,9 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-PATIENCE = 30  # seconds; it starts within a tenth of one
+from fakes.ports import free_port
+
+PATIENCE = 60  # seconds; it starts within a tenth of one
 
 
 class ValkeyServer:
@@ -24,7 +25,7 @@ class ValkeyServer:
     def __init__(self, program: Path, folder: Path) -> None:
         self._program = program
         self._folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.socket_url = f"unix://{folder}/valkey.sock"
         self.client = Redis.from_url(self.url)  # for the test itself to look inside
@@ -76,12 +77,6 @@ class ValkeyServer:
         self.client.replicaof("NO", "ONE")
         self.client.flushall()
         self.client.script_flush()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="session")

@@ -44,7 +44,7 @@ class Stream:
 class Doors:
     """An application of the server. `/echo` says what it got, `/unread` answers without the body, others are a test's."""
 
-    def __init__(self, *, body_seconds: float = 5.0, **doors: Callable[..., Any]) -> None:
+    def __init__(self, *, body_seconds: float = 60.0, **doors: Callable[..., Any]) -> None:
         self.timeouts = TimeoutSettings(body=body_seconds)
         self.seen: list[HttpRequest] = []
         self.begun = asyncio.Event()
@@ -155,12 +155,12 @@ class Wire:
 
     async def heard(self) -> bytes:
         """What comes first."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(25):
             await self.transport.wrote.wait()
         return await self.settled()
 
     async def closed(self) -> bytes:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(25):
             await self.transport.lost.wait()
         return await self.settled()
 

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from fakes.databases import database_url_of_doors  # noqa: F401 - a fixture
 from fakes.management import ADMIN, Answer, Api, opened
 from monoize.store import keys, users
+
+pytestmark = pytest.mark.soak  # on both databases
 
 HOST = {"host": "localhost:8080"}
 PAGE = {**HOST, "origin": "http://localhost:8080", "sec-fetch-site": "same-origin"}

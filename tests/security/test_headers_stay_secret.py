@@ -121,7 +121,7 @@ def _clean(reply: Reply) -> None:
 
 def _captured(admin: Caller, request_id: str) -> Reply:
     """Bodies are kept a moment after their call."""
-    deadline = time.monotonic() + 8
+    deadline = time.monotonic() + 30
     while True:
         reply = admin.get(f"/api/logs/{request_id}/capture")
         if reply.status != 404 or time.monotonic() > deadline:

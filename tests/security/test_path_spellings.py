@@ -31,7 +31,7 @@ def gateway(tmp_path_factory) -> Iterator[GatewayProcess]:
 
 def said(port: int, raw: bytes) -> tuple[int, bytes]:
     """The status of the first answer and everything that came; 0: the server hung up without a word."""
-    with socket.create_connection(("127.0.0.1", port), timeout=8) as line:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as line:
         line.sendall(raw)
         got = b""
         with suppress(ConnectionResetError):
@@ -207,7 +207,7 @@ def test_bf5763_what_bends_http_itself_gets_no_further(gateway, raw):
 
 @pytest.mark.spec("BF#5763")
 def test_bf5763_one_connection_carries_no_key_over_to_the_next_call(gateway):
-    line = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=8)
+    line = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=30)
     try:
         for key, status in ((ADMIN, 200), (None, 401), (USER, 403), (ADMIN, 200), (None, 401)):
             line.request("GET", "/api/users", headers={"x-api-key": key} if key else {})

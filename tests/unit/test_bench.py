@@ -180,7 +180,7 @@ async def test_callers_count_what_they_get(protocol):
     events = len(replies.stream(protocol, BURST.events))
     burst = await asked(cell, BURST, callers=3, requests=10)
     assert (burst.requests, burst.errors, burst.events) == (10, {}, 10 * events)
-    paced = await asked(cell, Pace(1, 5), callers=4, requests=4)
+    paced = await asked(cell, Pace(50, 5), callers=4, requests=4)
     expected = len(replies.stream(protocol, 5))
     assert (paced.requests, paced.errors, paced.events) == (4, {}, 4 * expected)
     assert paced.most_at_once == 4
@@ -194,7 +194,7 @@ async def test_callers_may_leave_in_the_middle_of_a_stream():
 
 
 async def test_nobody_begins_when_the_time_is_over():
-    tally = await asked(Cell("chat", "chat"), callers=2, seconds=0.2)
+    tally = await asked(Cell("chat", "chat"), callers=2, seconds=1.0)
     assert tally.requests > 0
     assert tally.errors == {}
 

@@ -272,7 +272,7 @@ def test_each_program_runs_and_prints_what_the_model_said(name, gateway, upstrea
 def test_the_curl_command_runs(name, gateway, upstream, monkeypatch):
     monkeypatch.setenv("MONOIZE_KEY", KEY)
     command = programs(name, {**ask(IMAGE), "model": "responses.text"}, gateway.port)["curl"]
-    done = subprocess.run(["bash", "-c", command], capture_output=True, check=False, timeout=30)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=False, timeout=60)
     assert GREETING.pieces[0] in done.stdout.decode()
     assert PIXEL in json.dumps(upstream.last.body)
 

@@ -8,6 +8,7 @@ from importlib import import_module
 import pytest
 
 import monoize.protocol
+from fakes.ports import free_port
 from monoize.server import readiness
 from monoize.server.app import ROUTES
 from monoize.server.late import Late, imported
@@ -32,11 +33,9 @@ keys: [{name: me, key: sk-me-0123456789abcdef, username: me}]
 """
 # Starts the program as a user would, calls it once and lists what it has imported.
 STARTED = """\
-import http.client, json, os, socket, sys, threading, time
+import http.client, json, os, sys, threading, time
 
-with socket.socket() as probe:
-    probe.bind(("127.0.0.1", 0))
-    port = probe.getsockname()[1]
+port = int(sys.argv[1])
 sys.argv = ["monoize", "serve", "--config", "monoize.yaml", "--port", str(port), "--workers", "1"]
 
 def call():
@@ -59,14 +58,14 @@ main()
 """
 
 
-def run(script, cwd):
+def run(script, cwd, *words):
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", script, *words],
         capture_output=True,
         text=True,
         check=False,
         cwd=cwd,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -76,7 +75,7 @@ def run(script, cwd):
 def started(tmp_path_factory):
     folder = tmp_path_factory.mktemp("start")
     (folder / "monoize.yaml").write_text(CONFIG)
-    return json.loads(run(STARTED, folder))
+    return json.loads(run(STARTED, folder, str(free_port())))
 
 
 def test_a_plain_gateway_imports_nothing_that_only_others_need(started):

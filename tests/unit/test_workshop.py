@@ -20,11 +20,11 @@ class Gate:
 
     def pass_through(self, model):
         self.begun.set()
-        assert self.open.wait(10)
+        assert self.open.wait(60)
         return model
 
     async def wait(self):
-        assert await asyncio.to_thread(self.begun.wait, 10)
+        assert await asyncio.to_thread(self.begun.wait, 60)
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ async def test_closing_a_reply_that_was_not_read_cuts_the_provider_off(client):
         reply = await client.send(call(server))
         assert await anext(aiter(reply.chunks())) == b"ok"
         await reply.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(25):
             await left.wait()
 
 
@@ -212,11 +212,11 @@ async def test_the_first_byte_limit_does_not_count_after_it(client):
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n")
         for byte in b"slow":
             await writer.drain()
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.6)
             writer.write(bytes([byte]))
 
     async with ScriptedServer(slow) as server:
-        assert await read(client, call(server, first_byte_seconds=0.15)) == b"slow"
+        assert await read(client, call(server, first_byte_seconds=2)) == b"slow"
 
 
 async def test_a_slow_drip_is_no_silence(client):
@@ -225,11 +225,11 @@ async def test_a_slow_drip_is_no_silence(client):
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n")
         for byte in b"drip drip!":
             await writer.drain()
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.25)
             writer.write(bytes([byte]))
 
     async with ScriptedServer(slow) as server:
-        assert await read(client, call(server, idle_seconds=0.3)) == b"drip drip!"
+        assert await read(client, call(server, idle_seconds=2)) == b"drip drip!"
 
 
 async def test_silence_in_the_middle_is_a_time_out(client):
@@ -247,8 +247,9 @@ async def test_the_time_that_the_reader_takes_is_no_silence(client):
 
 
 async def test_after_a_time_out_the_next_call_is_served(client):
-    async with ScriptedServer(hang, says(HALF, then_waits=True), answer) as server:
-        for _ in range(2):
+    scripts = (hang, says(HALF, then_waits=True))
+    async with ScriptedServer(*scripts, forever=answer) as server:
+        while server.connections < len(scripts):  # on a busy machine a call may not get that far
             with pytest.raises(UpstreamTimeout):
                 await read(client, call(server, first_byte_seconds=0.05, idle_seconds=0.05))
         assert await read(client, call(server)) == b"ok"
@@ -410,7 +411,7 @@ async def test_a_server_that_answers_early_is_heard_while_the_body_still_goes_ou
         await reply.close()
         assert await read(client, call(server)) == b"ok"
         assert server.connections == 2, "half a request is on the first"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(25):
         await closed.wait()
 
 

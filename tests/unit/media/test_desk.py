@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fakes.far_host import FarHost, answers, listening, moved, reply
 from fakes.media_shelf import MemoryShelf
-from fakes.shelves import ShelfBench
+from fakes.shelves import Doors, ShelfBench
 from monoize.errors import (
     CallerError,
     Forbidden,
@@ -309,3 +309,8 @@ async def test_the_real_shelf_keeps_what_comes_whole_and_nothing_else(bench: She
         with pytest.raises(InvalidRequest, match="there is no media"):
             await chosen.normalised(STRANGER, ref, param="a")
     await bench.check()
+
+
+async def test_without_a_database_there_are_no_media():
+    reply = await Doors(None).send("GET", "/v1/media")
+    assert (reply.status, reply.headers["code"]) == (501, "media_not_enabled")

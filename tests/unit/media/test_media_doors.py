@@ -7,6 +7,7 @@ import hashlib
 import pytest
 
 from fakes.asking import arriving
+from fakes.databases import database_url_of_doors  # noqa: F401 - a fixture
 from fakes.shelves import ADA, BOB, Doors, request
 from monoize.errors import RequestTimeout
 from monoize.media import ids
@@ -16,6 +17,8 @@ from monoize.server.http import CallerGone
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 B = "b0undary"
+
+pytestmark = pytest.mark.soak  # on both databases
 
 
 @pytest.fixture
@@ -332,8 +335,3 @@ async def test_what_is_deleted_is_404(doors):
     assert (reply.status, reply.json) == (200, {"id": made["id"], "deleted": True})
     for method, end in (("GET", ""), ("GET", "/meta"), ("DELETE", "")):
         assert (await doors.send(method, f"/v1/media/{made['id']}{end}")).status == 404
-
-
-async def test_without_a_database_there_are_no_media():
-    reply = await Doors(None).send("GET", "/v1/media")
-    assert (reply.status, reply.headers["code"]) == (501, "media_not_enabled")

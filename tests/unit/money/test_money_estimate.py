@@ -43,7 +43,7 @@ from monoize.urp import (
 )
 
 ROOT = Path(__file__).parents[3]
-PATIENT = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 RATES = parse_rates({"input": 1, "output": 10})
 
 
@@ -245,6 +245,7 @@ def test_no_request_reserves_more_than_the_ledger_can_hold():
     assert reserved(request, dearest, Decimal("1e300"), output_cap=2**80) == MOST_NANO
 
 
+@pytest.mark.soak
 @PATIENT
 @given(requests("messages"), st.integers(0, 10**6))
 def test_every_request_can_be_reserved(request, cap):
@@ -253,6 +254,7 @@ def test_every_request_can_be_reserved(request, cap):
     assert usage.input_tokens <= input_bound(request)
 
 
+@pytest.mark.soak
 @PATIENT
 @given(requests("messages"))
 def test_what_is_charged_by_estimate_was_reserved(request):

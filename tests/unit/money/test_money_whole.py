@@ -19,7 +19,7 @@ from monoize.money.weigh import Load, weigh
 from monoize.money.whole import ratio, whole
 from monoize.urp import Message, Reasoning, Role, Source, Text, Tool, UrpRequest, Usage
 
-PATIENT = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 PLAIN = ("input", "cached_read", "output", "reasoning")
 WIDE = Context(prec=2000)  # no product of this file is longer
 SAME_AS = {
@@ -164,6 +164,7 @@ multipliers = st.one_of(
 
 
 @pytest.mark.spec("D17", "T36", "T39")
+@pytest.mark.soak
 @PATIENT
 @given(usages, tiered(), multipliers)
 def test_a_charge_is_what_decimals_say(usage, rates, multiplier):
@@ -178,6 +179,7 @@ def test_a_charge_is_what_decimals_say(usage, rates, multiplier):
 
 
 @pytest.mark.spec("D17")
+@pytest.mark.soak
 @PATIENT
 @given(usages, tiered(), st.decimals("0.001", 100, places=3), st.integers(1, 10**6))
 def test_pieces_are_added_to_what_the_tokens_cost(usage, rates, multiplier, pictures):
@@ -205,6 +207,7 @@ mostly_plain = st.builds(
 
 
 @pytest.mark.spec("T36", "T39")
+@pytest.mark.soak
 @PATIENT
 @given(usages | mostly_plain)
 def test_plain_counts_are_those_of_the_split_and_of_nothing_else(usage):
@@ -234,6 +237,7 @@ def test_a_usage_with_more_to_it_is_not_plain(counts):
 
 
 @pytest.mark.spec("D17", "T39")
+@pytest.mark.soak
 @PATIENT
 @given(mostly_plain, tiered(), multipliers)
 def test_a_quote_charges_what_the_long_way_charges(usage, rates, multiplier):
@@ -277,6 +281,7 @@ def test_a_quote_leaves_higher_tiers_and_absurd_sums_to_the_long_way():
 
 
 @pytest.mark.spec("D17", "T39")
+@pytest.mark.soak
 @PATIENT
 @given(requests("messages"), tiered(), multipliers, st.integers(0, 10**9))
 def test_a_reservation_is_what_decimals_say(request, rates, multiplier, cap):
@@ -317,6 +322,7 @@ texts = st.text(st.characters() | st.sampled_from(" \n\t0aZ"), max_size=40) | st
 )
 
 
+@pytest.mark.soak
 @PATIENT
 @given(st.lists(texts, max_size=6))
 def test_texts_weigh_together_what_each_weighs(parts):
@@ -329,6 +335,7 @@ def test_texts_weigh_together_what_each_weighs(parts):
     assert together == each
 
 
+@pytest.mark.soak
 @PATIENT
 @given(st.lists(st.lists(texts, max_size=3), max_size=3))
 def test_a_conversation_weighs_what_its_texts_weigh(said):
@@ -346,6 +353,7 @@ def test_a_conversation_weighs_what_its_texts_weigh(said):
     assert weigh(UrpRequest(model="m", messages=tuple(messages), tools=(tool,))) == each
 
 
+@pytest.mark.soak
 @PATIENT
 @given(st.lists(st.lists(texts, max_size=3), max_size=4), st.booleans())
 def test_words_weigh_the_same_whether_or_not_somebody_has_seen_that_they_are_words(said, tools):

@@ -41,7 +41,6 @@ from monoize.urp import (
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "open"
 PROTOCOLS = ("chat_completion", "messages", "responses", "gemini")
 RELAXED = settings(
-    max_examples=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -223,6 +222,7 @@ def replies_of(id):
     return responses(id).map(lambda r: protocol(id).encode_response(r, reply))
 
 
+@pytest.mark.soak
 @pytest.mark.spec("DEC-1", "DEC-2", "URP-5")
 @pytest.mark.parametrize("id", PROTOCOLS)
 def test_a_request_is_read_alike_on_both_ways(id):
@@ -234,6 +234,7 @@ def test_a_request_is_read_alike_on_both_ways(id):
     check()
 
 
+@pytest.mark.soak
 @pytest.mark.spec("DEC-1", "T36")
 @pytest.mark.parametrize("id", PROTOCOLS)
 def test_a_reply_is_read_alike_on_both_ways(id):
@@ -299,6 +300,7 @@ histories = st.one_of(
 ).map(tuple)
 
 
+@pytest.mark.soak
 @pytest.mark.spec("ENC-2", "D7", "T23")
 @pytest.mark.parametrize("id", protocol_ids())
 def test_a_request_is_written_alike_on_both_ways(id):
@@ -313,6 +315,7 @@ def test_a_request_is_written_alike_on_both_ways(id):
     check()
 
 
+@pytest.mark.soak
 @pytest.mark.spec("ENC-2", "T7", "T36")
 @pytest.mark.parametrize("id", PROTOCOLS)
 def test_a_reply_is_written_alike_on_both_ways(id):

@@ -19,7 +19,6 @@ from monoize.urp import Delta, Frame, Losses, TextDelta, UrpRequest, WireEvent, 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "open"
 PROTOCOLS = ("chat_completion", "responses", "messages", "gemini")
 RELAXED = settings(
-    max_examples=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -360,6 +359,7 @@ def streams(draw, kind):
     return wires
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", STREAMS)
 def test_both_ways_say_the_same_whatever_comes_between(kind):
     @RELAXED
@@ -370,6 +370,7 @@ def test_both_ways_say_the_same_whatever_comes_between(kind):
     check()
 
 
+@pytest.mark.soak
 @pytest.mark.spec("T12")
 @pytest.mark.parametrize("id", protocol_ids())
 def test_both_ways_say_the_same_of_any_reply_cut_anywhere(id):

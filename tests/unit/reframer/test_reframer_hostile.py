@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from monoize.reframer.finding import MAX_FINDINGS
 from monoize.tokenizer import warm_up
 
 Made = Callable[[int], bytes]
+SOAK = os.environ.get("MONOIZE_SOAK") == "1"
 
 
 def request(**changes: Any) -> dict[str, Any]:
@@ -103,7 +105,7 @@ ATTACKS: dict[str, Made] = {
     "ignored fields": lambda n: said({"type": "text", "value": "", **{f"k{i}": 1 for i in range(n // 12)}}),
     "addresses of people": lambda n: written(request_id="a@b.cd " * (n // 7)),
 }  # fmt: skip
-SMALL, GROWTH = 40_000, 8
+SMALL, GROWTH = 40_000 if SOAK else 12_000, 8
 # Eight times the input may take eight times as long; squared cost would take 64 times.
 MOST = 28
 
@@ -120,6 +122,7 @@ def cost(action: Callable[[], Any]) -> float:
     return time.process_time() - started
 
 
+@pytest.mark.soak
 @pytest.mark.spec("S3-3.1")
 @pytest.mark.parametrize("mode", ["strict", "lenient"])
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -132,6 +135,7 @@ def test_the_cost_grows_with_the_size_and_no_faster(attack, mode):
     pytest.fail(f"{attack}: {GROWTH} times the size took more than {MOST} times as long")
 
 
+@pytest.mark.soak
 @pytest.mark.spec("S3-3.1")
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_the_answer_is_clear_and_a_refusal_short(attack):

@@ -182,7 +182,7 @@ def test_whoever_is_only_looked_at_is_not_used():
 
 # --- calls ---
 
-PATIENT = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def breaks_off(sent: Sent) -> Said:
@@ -299,6 +299,7 @@ calls = st.lists(
 
 
 @pytest.mark.spec("ROUT-1", "ROUT-5", "ROUT-6", "ROUT-7", "ROUT-8", "HEALTH-1", "D9", "D10", "D11")
+@pytest.mark.soak
 @PATIENT
 @given(rows("p"), rows("q"), st.booleans(), calls)
 def test_a_call_is_told_and_leaves_the_same_either_way(p, q, is_alone, asked):

@@ -115,6 +115,12 @@ async def test_what_is_not_configured_is_no_trouble():
 # --- the door ------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """The first look makes ready what it asks, which takes its time on a busy machine."""
+    monkeypatch.setattr(checkups, "_PROBE_SECONDS", 60)
+
+
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
     house = await opened(tmp_path, "sqlite:///./m.db")

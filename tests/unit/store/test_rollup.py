@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+from itertools import groupby
 
 import pytest
 from sqlalchemy import func, insert, select, update
@@ -79,8 +80,11 @@ async def do(database, *statements):
 
 
 async def add(database, *rows):
-    for row in rows:  # each may have other columns
-        await do(database, insert(request_logs).values(row))
+    def work(connection):
+        for _, alike in groupby(rows, key=tuple):  # each may have other columns
+            connection.execute(insert(request_logs), list(alike))
+
+    await database.write(work)
 
 
 async def fold(database, now=LATER, step=rollup.STEP):
@@ -143,7 +147,7 @@ class Answers:
 
 @pytest.mark.spec("T44")
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(40 if SOAK else 2))
+@pytest.mark.parametrize("seed", range(40 if SOAK else 1))
 async def test_no_answer_changes_by_folding(database, seed):
     rng = random.Random(seed)
     number, under_way = 0, []

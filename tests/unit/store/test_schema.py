@@ -227,9 +227,9 @@ def test_several_processes_may_start_at_once_and_need_no_alembic(empty_database_
             stderr=subprocess.PIPE,
             text=True,
         )
-        for _ in range(4)
+        for _ in range(3)
     ]
-    assert [process.communicate(timeout=60) for process in processes] == [("False\n", "")] * 4
+    assert [process.communicate(timeout=60) for process in processes] == [("False\n", "")] * 3
 
 
 def test_the_migrations_are_part_of_the_package():

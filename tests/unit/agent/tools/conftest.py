@@ -56,7 +56,7 @@ async def nothing_is_left() -> AsyncIterator[None]:
     tasks = len(asyncio.all_tasks())
     processes = set(below(os.getpid()))
     yield
-    give_up = time.monotonic() + 5
+    give_up = time.monotonic() + 30
     while True:
         left = (
             [line for line in below(os.getpid()) if line not in processes],

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.ports import free_port
 from monoize.agent.machine.schema import value_problem
 from monoize.agent.message import ToolInvocation
 from monoize.agent.ports import ToolAway
@@ -43,15 +44,13 @@ def rogue(servers, python):
 
 @pytest.fixture
 def http_port(servers, python):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [python, str(servers / "honest.py"), str(port)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + 60
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 0.2).close()

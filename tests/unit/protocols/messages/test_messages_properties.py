@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monoize import wirejson
@@ -87,7 +87,7 @@ def new_reply():
     )
 
 
-@settings(max_examples=80, deadline=None)
+@pytest.mark.soak
 @given(st.dictionaries(FIELDS, JSON, max_size=5), MESSAGES)
 def test_a_request_is_read_or_refused_and_then_can_be_written(fields, messages):
     try:
@@ -100,7 +100,7 @@ def test_a_request_is_read_or_refused_and_then_can_be_written(fields, messages):
             assert PROTOCOL.encode_request(value, Losses()).body["messages"] is not None
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.soak
 @given(
     st.fixed_dictionaries(
         {"content": st.lists(JSON, max_size=4) | JSON, "usage": JSON, "stop_reason": JSON}
@@ -136,7 +136,7 @@ EVENTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.soak
 @given(st.lists(EVENTS, max_size=8))
 def test_any_events_can_be_read_and_written(events):
     decoder, encoder = (
@@ -160,7 +160,7 @@ PARTS = [
 
 
 @pytest.mark.spec("T3", "T4", "T6")
-@settings(max_examples=60, deadline=None)
+@pytest.mark.soak
 @given(st.lists(st.sampled_from(range(3)), max_size=5), st.randoms(use_true_random=False))
 def test_blocks_are_contiguous_and_hold_deltas_of_their_own_kind(kinds, dice):
     queues = [

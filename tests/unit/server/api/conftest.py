@@ -1,4 +1,4 @@
-"""Every test of the management API runs on both databases."""
+"""Tests of the management API run on both databases; some of them on SQLite only, but in the soak."""
 
 from fakes.databases import database_url
 from fakes.management import api, keyless, rule, storeless

@@ -7,11 +7,14 @@ import json
 import pytest
 from sqlalchemy import update
 
+from fakes.databases import database_url_of_doors  # noqa: F401 - a fixture
 from fakes.management import FILE_SECRET
 from monoize.server.api.provider_view import ChannelView, ProviderView
 from monoize.server.api.providers import NamedChannelChange, ProviderChange
 from monoize.settings import ChannelSettings, ProviderSettings
 from monoize.store import providers, tables
+
+pytestmark = pytest.mark.soak  # on both databases
 
 SECRET = "sk-upstream-canary-0123456789"
 PROVIDER = {

@@ -6,10 +6,13 @@ import pytest
 from sqlalchemy import insert
 
 from fakes.behaviours import BEHAVIOURS
+from fakes.databases import database_url_of_doors  # noqa: F401 - a fixture
 from fakes.management import FILE_USER
 from fakes.upstream import FakeUpstream
 from monoize.server.api.overview_attention import Attention, ranked
 from monoize.store.tables import request_logs, spend
+
+pytestmark = pytest.mark.soak  # on both databases
 
 HOUR = 3_600_000
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -262,11 +262,11 @@ async def test_whoever_watches_the_log_stops_with_its_key(database_url, tmp_path
     api = Api(house)
     try:
         made = await api.key(await api.user("eve", role="admin"))
-        watching = asyncio.ensure_future(api.call("GET", "/api/logs/stream", key=made["key"]))
-        await asyncio.wait({watching}, timeout=0.5)
-        assert not watching.done()
-        await api.good("DELETE", f"/api/keys/{made['id']}")
-        answer = await asyncio.wait_for(watching, 10)
-        assert answer.raw.startswith(b": watching")
+        async with aclosing(api.watch("/api/logs/stream", key=made["key"])) as watching:
+            assert await anext(watching) == b": watching\n\n"
+            assert await anext(watching) == b": waiting\n\n"
+            await api.good("DELETE", f"/api/keys/{made['id']}")
+            async for piece in watching:  # to its end: there is one
+                assert piece == b": waiting\n\n"
     finally:
         await house.aclose()

@@ -6,7 +6,10 @@ import json
 
 import pytest
 
+from fakes.databases import database_url_of_doors  # noqa: F401 - a fixture
 from fakes.management import FILE_USER
+
+pytestmark = pytest.mark.soak  # on both databases
 
 TRIAL = "/api/transforms/trial"
 CHAT = {"model": "gpt-5", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
