@@ -43,7 +43,7 @@ run: $(VENV)/.run  ## set up and start the gateway on 127.0.0.1:8080
 	@$(BIN)/monoize serve
 
 test: $(VENV)/.dev  ## set up and run the tests
-	@$(BIN)/python -m pytest -n 3 --dist worksteal -q
+	@$(BIN)/python -m pytest -n 4 --dist worksteal -q
 
 browser:  ## Chromium and axe-core for the browser tests, which are skipped without them (needs root)
 	@sh tests/browser/install.sh
