@@ -6,6 +6,7 @@ import http.client
 import json
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -124,11 +125,11 @@ class Doors:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         body = json.dumps({**asked, "stream": True})
         named = {"authorization": f"Bearer {self._key}"}
-        connection.request("POST", "/v1/agent/runs", body, named)
-        reply = connection.getresponse()
-        assert reply.status == 200, reply.read()
-        run_id = reply.getheader("x-monoize-run")
-        connection.close()
+        with closing(connection):
+            connection.request("POST", "/v1/agent/runs", body, named)
+            with connection.getresponse() as reply:
+                assert reply.status == 200, reply.read()
+                run_id = reply.getheader("x-monoize-run")
         assert run_id is not None
         return run_id
 

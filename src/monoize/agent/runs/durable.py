@@ -7,10 +7,12 @@ repeated after a crash, that goes on from the transcript. The lock of the run's 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -137,7 +139,8 @@ class DurableScheduler(Scheduler):
 
         self._workflow = workflow
         DBOS.listen_queues([self._queue])
-        DBOS.launch()
+        with _alone(url):
+            DBOS.launch()
         DBOS.register_queue(
             self._queue,
             worker_concurrency=workers,
@@ -213,6 +216,17 @@ def _make_private(url: str) -> None:
         file = Path(url.removeprefix(_SQLITE))
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file.touch(mode=0o600, exist_ok=True)
+
+
+@contextmanager
+def _alone(url: str) -> Iterator[None]:
+    """DBOS makes its tables without a look at other processes that do the same; on PostgreSQL it takes a lock itself."""
+    if not url.startswith(_SQLITE):
+        yield
+        return
+    with Path(f"{url.removeprefix(_SQLITE)}.lock").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _destroy() -> None:
