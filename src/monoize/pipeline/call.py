@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from decimal import Decimal
 from functools import partial
@@ -240,14 +240,8 @@ class Outlet(Interface):
     def push(self, data: bytes) -> None: ...
 
 
-class PassingBody(ABC):
+class PassingBody(Body):
     """A body that can also push some of its bytes, between those that are asked for and in their order."""
-
-    @abstractmethod
-    def __aiter__(self) -> AsyncIterator[bytes]: ...
-
-    @abstractmethod
-    async def aclose(self) -> None: ...
 
     @abstractmethod
     def pass_to(self, outlet: Outlet) -> None:

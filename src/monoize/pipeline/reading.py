@@ -51,13 +51,8 @@ class RunReader(FrameReader):
     def feed(self, chunk: bytes) -> list[Frame]:
         if len(chunk) > self._limit:
             return self._rest_in_full(chunk, [])
-        cutter = self._cutter
-        if cutter is not None:
-            piece = cutter.only_piece(chunk)
-            words = cutter.only_words(piece) if piece is not None else None
-            if piece is not None and words is not None:
-                return [self._run(cutter, (piece,), words)]
-        return self._several(chunk)
+        run = self.whole_run(chunk)
+        return self._several(chunk) if run is None else [run]
 
     def whole_run(self, chunk: bytes) -> Run | None:
         """The chunk, if it is nothing but events of the run that goes on; None: nothing of it has been read."""

@@ -18,9 +18,8 @@ __all__ = [
     "UpstreamReply",
 ]
 
-Taker: TypeAlias = Callable[
-    [bytes], bool
-]  # whether it took the chunk; if not, it is as if it had not been asked
+# Whether it took the chunk; if not, it is as if it had not been asked.
+Taker: TypeAlias = Callable[[bytes], bool]
 
 
 class FixedHeaders(dict[str, str]):
