@@ -41,6 +41,7 @@ __all__ = [
     "protocol",
     "protocol_ids",
     "with_model",
+    "with_model_for",
     "with_model_in",
 ]
 
@@ -139,6 +140,11 @@ class Protocol(ABC):
         Raises InvalidRequest with the path of the mistake in `param`.
         """
 
+    def passing_request(self, raw: bytes) -> UrpRequest | None:
+        """The same from its bytes, where it is nothing but words and no rule will look at it; None: decode it."""
+        del raw
+        return None
+
     @abstractmethod
     def encode_request(self, request: UrpRequest, losses: Losses) -> WireRequest:
         """Write a request for a provider. What has no place here is named in `losses`."""
@@ -163,6 +169,11 @@ class Protocol(ABC):
     @abstractmethod
     def decode_response(self, body: Mapping[str, Any], ids: IdSource) -> UrpResponse:
         """Read a unary reply, tolerant of missing, unknown and new fields."""
+
+    def passing_reply(self, raw: bytes) -> UrpResponse | None:
+        """The same from its bytes, where it is nothing but words and goes to the caller as it is; None: decode it."""
+        del raw
+        return None
 
     @abstractmethod
     def encode_response(self, response: UrpResponse, reply: Reply) -> Json:
@@ -213,22 +224,8 @@ def with_model_in(
     body: Mapping[str, Any],
     paths: tuple[tuple[str, ...], ...],
     model: str,
-    *,
-    words: bool = False,
 ) -> bytes:
-    """`with_model` for the bytes of an object that has been read already: mostly there is little to look for.
-
-    `words`: of a plain reply, as its source says. No object inside of it names a model, and in a text the quotes would
-    have backslashes.
-    """
-    if words and len(paths) == 1 and len(paths[0]) == 1:
-        (key,) = paths[0]
-        old = body[key]
-        if old in ("", model):
-            return raw
-        key_bytes, usual, _ = _spellings(key, old, model)
-        if raw.count(key_bytes) == 1 and usual[0] in raw:
-            return raw.replace(*usual)
+    """`with_model` for the bytes of an object that has been read already: mostly there is little to look for."""
     there = [path for path in paths if _at(body, path) not in (None, "", model)]
     if not there:
         return raw
@@ -240,6 +237,19 @@ def with_model_in(
             return named
     text = with_model(raw.decode("utf-8", "surrogatepass"), paths, model)
     return text.encode("utf-8", "surrogatepass")
+
+
+def with_model_for(raw: bytes, old: str, model: str) -> bytes | None:
+    """The same for a plain reply, whose source says `words` and which names this old model at its top; None: look closer.
+
+    No object inside of it names a model, and in a text the quotes would have backslashes.
+    """
+    if old in ("", model):
+        return raw
+    key_bytes, usual, _ = _spellings("model", old, model)
+    if raw.count(key_bytes) == 1 and usual[0] in raw:
+        return raw.replace(*usual)
+    return None
 
 
 def _at(body: Mapping[str, Any], path: tuple[str, ...]) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 import orjson
+from typing_extensions import override
 
-__all__ = ["MAX_DEPTH", "JsonError", "depth_exceeds", "dumps", "loads", "spliced"]
+__all__ = ["MAX_DEPTH", "JsonError", "Unread", "depth_exceeds", "dumps", "loads", "spliced"]
 
 MAX_DEPTH = 254  # what the fast writer takes; deeper than any real request
 
@@ -45,6 +46,34 @@ def _loads_tolerantly(data: bytes | str, strict: Exception) -> Any:
     except (ValueError, RecursionError):
         raise JsonError(str(strict)) from None
     raise JsonError(f"nested deeper than {MAX_DEPTH} levels")
+
+
+class Unread(Mapping[str, Any]):
+    """The object that these bytes are, for whoever asks: few do, where it was read by its shape already."""
+
+    __slots__ = ("_object", "_raw")
+
+    def __init__(self, raw: bytes) -> None:
+        """`raw`: known to be an object."""
+        self._raw = raw
+        self._object: dict[str, Any] | None = None
+
+    def _read(self) -> dict[str, Any]:
+        if self._object is None:
+            self._object = loads(self._raw)
+        return self._object
+
+    @override
+    def __getitem__(self, name: str) -> Any:
+        return self._read()[name]
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    @override
+    def __len__(self) -> int:
+        return len(self._read())
 
 
 def _no_constant(name: str) -> Any:

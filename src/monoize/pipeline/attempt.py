@@ -25,7 +25,15 @@ from monoize.pipeline.kit import Kit
 from monoize.pipeline.passage import Passage
 from monoize.pipeline.reading import FrameReader, RunReader, frame_reader
 from monoize.pipeline.received import Received, Whole, collected, opened
-from monoize.protocol import Protocol, Reply, StreamDecoder, WireRequest, protocol, with_model_in
+from monoize.protocol import (
+    Protocol,
+    Reply,
+    StreamDecoder,
+    WireRequest,
+    protocol,
+    with_model_for,
+    with_model_in,
+)
 from monoize.routing.catalog import Candidate
 from monoize.routing.verdict import failure
 from monoize.sse import SseError, StreamParser
@@ -181,7 +189,7 @@ class Attempt:
             return None
         if source.protocol != self.protocol.dialect:
             return None
-        if source.wire["model"] == request.model:
+        if self.call.sent.model == request.model:
             return raw
         try:
             return wirejson.spliced(raw, {"model": request.model})
@@ -193,18 +201,9 @@ class Attempt:
 
     # --- back ---
 
-    async def unary(self) -> tuple[bytes, Mapping[str, Any]]:
-        """The whole reply: its bytes, and the object that they are."""
-        raw = await self._exchange.read()
-        try:
-            wire = wirejson.loads(raw)
-        except wirejson.JsonError as error:
-            raise UpstreamUnreadable(f"the provider's reply is not JSON: {error}") from None
-        if isinstance(wire, list) and len(wire) == 1:
-            wire = wire[0]
-        if not isinstance(wire, dict):
-            raise UpstreamUnreadable("the provider's reply is not a JSON object")
-        return raw, wire
+    async def unary(self) -> Mapping[str, Any]:
+        """The whole reply."""
+        return _object(await self._exchange.read())
 
     async def received(self) -> Received:
         """Step 8: the reply, decoded as far as it has come; a stream only where caller and rules want one.
@@ -213,14 +212,8 @@ class Attempt:
         """
         parser = self._stream_parser()
         if parser is None:  # answered in one piece, asked for so or not
-            raw, wire = await self.unary()
-            response = self.decoded(wire)
-            if not self.replays or self.call.wants_stream:
-                return Whole(response=response)
-            paths, source = self.call.incoming.protocol.model_paths, response.source
-            words = source is not None and source.words
-            own = with_model_in(raw, wire, paths, self.call.requested_model, words=words)
-            return Whole(response=response, raw=own)
+            raw = await self._exchange.read()
+            return self._passing(raw) or self._whole(raw)
         decoder = self.protocol.stream_decoder(self.kit.ids)
         reader = frame_reader(parser, decoder, runs=self._is_unruled and self.call.wants_stream)
         chunks = self._exchange.chunks(self.kit.timeouts.keep_alive / 2)
@@ -231,6 +224,26 @@ class Attempt:
                 live.passage = Passage(chunks, reader)
             return live
         return Whole(response=_with_an_answer(await collected(await opened(streamed))))
+
+    def _passing(self, raw: bytes) -> Whole | None:
+        """A reply of plain words that goes to the caller as it came, but perhaps for the name of its model."""
+        if not self.replays or self.call.wants_stream:
+            return None
+        response = self.protocol.passing_reply(raw)
+        if response is None:
+            return None
+        own = with_model_for(raw, response.model, self.call.requested_model)
+        return None if own is None else Whole(response=response, raw=own)
+
+    def _whole(self, raw: bytes) -> Whole:
+        wire = _object(raw)
+        response = self.decoded(wire)
+        if not self.replays or self.call.wants_stream:
+            return Whole(response=response)
+        paths = self.call.incoming.protocol.model_paths
+        return Whole(
+            response=response, raw=with_model_in(raw, wire, paths, self.call.requested_model)
+        )
 
     def _shown(self) -> Callable[[Frame], bool]:
         """Whether a frame becomes anything in the caller's protocol: until one does, others may answer (D10)."""
@@ -286,6 +299,18 @@ class Attempt:
             raise UpstreamUnreadable("the provider's reply holds no answer")
         error = self.protocol.decode_error(_STATUS_OF_A_HIDDEN_ERROR, wire)
         raise failure(error, _STATUS_OF_A_HIDDEN_ERROR)
+
+
+def _object(raw: bytes) -> Mapping[str, Any]:
+    try:
+        wire = wirejson.loads(raw)
+    except wirejson.JsonError as error:
+        raise UpstreamUnreadable(f"the provider's reply is not JSON: {error}") from None
+    if isinstance(wire, list) and len(wire) == 1:
+        wire = wire[0]
+    if not isinstance(wire, dict):
+        raise UpstreamUnreadable("the provider's reply is not a JSON object")
+    return wire
 
 
 def _with_an_answer(response: UrpResponse) -> UrpResponse:

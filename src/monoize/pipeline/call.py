@@ -70,6 +70,7 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     address: str | None = None  # where the call comes from
     request_id: str
     started: float  # monotonic seconds
+    plain: UrpRequest | None = None  # what it says, where it was read by its shape (plain words)
     operation: OperationId = "chat_completions"
     asks: Wanted | None = None  # what an envelope needs and prefers, beside the model
     enveloped: bool = False

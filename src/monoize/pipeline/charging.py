@@ -153,7 +153,7 @@ class _LedgerTicket(Ticket):
             return
         body = {
             "headers": dict(incoming.headers),
-            "request": incoming.wire,
+            "request": dict(incoming.wire),
             # More than is kept: a secret at the edge is found before it is cut.
             "reply": reply[: captures.longest + _EDGE].decode("utf-8", "replace"),
         }

@@ -62,5 +62,4 @@ async def _asked(attempt: Attempt) -> int | None:
         if error.provider is not None and error.provider.status in _NOT_THERE:
             return None
         raise
-    _, reply = await attempt.unary()
-    return attempt.protocol.decode_count(reply)
+    return attempt.protocol.decode_count(await attempt.unary())

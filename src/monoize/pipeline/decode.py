@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -22,6 +21,9 @@ _RESERVED = "__monoize_"  # names that only the gateway itself may put into a re
 
 
 def decoded(incoming: Incoming) -> Call:
+    plain = incoming.plain
+    if plain is not None:  # its shape leaves no room for fields of our own
+        return Call(incoming=incoming, sent=plain, request=plain, ceiling=_ceiling(incoming, None))
     incoming, ceiling, own = own_fields_taken(incoming)
     request = incoming.protocol.decode_request(
         incoming.wire, model=incoming.model, stream=incoming.stream
@@ -38,7 +40,7 @@ def decoded(incoming: Incoming) -> Call:
 def own_fields_taken(incoming: Incoming) -> tuple[Incoming, Decimal | None, tuple[str, ...]]:
     """The request without what is the gateway's own: the ceiling, and names that were not the caller's to set."""
     own = [key for key in incoming.wire if key == _CEILING or key.startswith(_RESERVED)]
-    ceiling = _ceiling(incoming)
+    ceiling = _ceiling(incoming, incoming.wire.get(_CEILING))
     if not own:
         return incoming, ceiling, ()
     return _without(incoming, own), ceiling, tuple(key for key in own if key != _CEILING)
@@ -50,21 +52,17 @@ def _without(incoming: Incoming, own: list[str]) -> Incoming:
     return msgspec.structs.replace(incoming, wire=wire, raw=wirejson.dumps(wire))
 
 
-def _ceiling(incoming: Incoming) -> Decimal | None:
+def _ceiling(incoming: Incoming, said: Any) -> Decimal | None:
     """The lower of the request's and the key's: a request can only lower it (D17, PIPE-4)."""
-    asked = _asked(incoming.wire, incoming.headers)
+    value = incoming.headers.get(_CEILING_HEADER) if said is None else said
+    asked = None if value is None else _asked(value)
     allowed = incoming.caller.max_multiplier
     if asked is None or allowed is None:
         return allowed if asked is None else asked
     return min(asked, allowed)
 
 
-def _asked(wire: Mapping[str, Any], headers: Mapping[str, str]) -> Decimal | None:
-    value = wire.get(_CEILING)
-    if value is None:
-        value = headers.get(_CEILING_HEADER)
-    if value is None:
-        return None
+def _asked(value: Any) -> Decimal:
     number = None
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         with suppress(InvalidOperation):

@@ -23,13 +23,14 @@ __all__ = [
     "CallerGone",
     "HttpRequest",
     "RequestBody",
+    "body_here",
     "check_coding",
     "declared_size",
     "headers_of",
     "json_answer",
-    "json_here",
     "name_of",
     "names_known",
+    "object_of",
     "path_of",
     "query_of",
     "read_body",
@@ -154,12 +155,12 @@ def check_coding(request: HttpRequest) -> None:
 async def read_body(
     request: HttpRequest, limits: LimitSettings, timeouts: TimeoutSettings
 ) -> bytes:
-    raw = _here(request, limits)
+    raw = body_here(request, limits)
     return raw if raw is not None else await _arrived(request, limits, timeouts)
 
 
-def _here(request: HttpRequest, limits: LimitSettings) -> bytes | None:
-    """The body that came along with its head, as nearly all do."""
+def body_here(request: HttpRequest, limits: LimitSettings) -> bytes | None:
+    """The body that came along with its head, as nearly all do; None: it has not come to its end yet."""
     raw = request.body.whole()
     size = len(raw) if raw is not None else declared_size(request) or 0
     if size > limits.body_bytes:
@@ -188,19 +189,11 @@ def _too_large(limits: LimitSettings) -> PayloadTooLarge:
 async def read_json(
     request: HttpRequest, limits: LimitSettings, timeouts: TimeoutSettings
 ) -> tuple[bytes, Mapping[str, Any]]:
-    found = json_here(request, limits)
-    return found if found is not None else _object(await _arrived(request, limits, timeouts))
+    raw = await read_body(request, limits, timeouts)
+    return raw, object_of(raw)
 
 
-def json_here(
-    request: HttpRequest, limits: LimitSettings
-) -> tuple[bytes, Mapping[str, Any]] | None:
-    """`read_json` where there is nothing to wait for; None: the body has not come to its end yet."""
-    raw = _here(request, limits)
-    return None if raw is None else _object(raw)
-
-
-def _object(raw: bytes) -> tuple[bytes, Mapping[str, Any]]:
+def object_of(raw: bytes) -> Mapping[str, Any]:
     try:
         wire = wirejson.loads(raw)
     except wirejson.JsonError as error:
@@ -209,7 +202,7 @@ def _object(raw: bytes) -> tuple[bytes, Mapping[str, Any]]:
         raise InvalidRequest(f"the body is not JSON: {error}") from None
     if not isinstance(wire, dict):
         raise InvalidRequest("the body must be a JSON object")
-    return raw, wire
+    return wire
 
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 from monoize.pipeline.call import Answer, Incoming, Trace
@@ -10,8 +10,9 @@ from monoize.pipeline.count import count_tokens
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.run import run
 from monoize.protocol import protocol
-from monoize.server.http import HttpRequest, json_here, read_json
+from monoize.server.http import HttpRequest, body_here, object_of, read_body
 from monoize.server.state import State
+from monoize.wirejson import Unread
 
 __all__ = ["chat_completions", "count_messages", "gemini_call", "messages", "responses"]
 
@@ -27,26 +28,30 @@ def _called(
     *,
     model: str | None = None,
     stream: bool | None = None,
-    found: tuple[bytes, Mapping[str, Any]] | None = None,
+    raw: bytes | None = None,
 ) -> Answering:
     """The way of the call itself, with nothing around it: nearly every body has come along with its head.
 
-    `found`: the body, if it was read before.
+    `raw`: the body, if it was read before.
     """
-    kit = state.kit
-    found = found or json_here(request, kit.limits)
-    if found is None:
+    kit, caller, spoken = state.kit, request.caller, protocol(protocol_id)
+    if raw is None:
+        raw = body_here(request, kit.limits)
+    if raw is None:
         return _later(request, state, protocol_id, way, model=model, stream=stream)
-    raw, wire = found
+    plain = None
+    if way is run and not caller.rules and not kit.provider_rules:  # nobody will look inside
+        plain = spoken.passing_request(raw)
     incoming = Incoming(
-        protocol=protocol(protocol_id),
+        protocol=spoken,
         raw=raw,
-        wire=wire,
+        wire=object_of(raw) if plain is None else Unread(raw),
+        plain=plain,
         headers=request.headers,
         query=request.query,
         model=model,
         stream=stream,
-        caller=request.caller,
+        caller=caller,
         address=request.address,
         request_id=request.request_id,
         started=request.started,
@@ -63,8 +68,8 @@ async def _later(
     model: str | None,
     stream: bool | None,
 ) -> Answer:
-    found = await read_json(request, state.kit.limits, state.kit.timeouts)
-    return await _called(request, state, protocol_id, way, model=model, stream=stream, found=found)
+    raw = await read_body(request, state.kit.limits, state.kit.timeouts)
+    return await _called(request, state, protocol_id, way, model=model, stream=stream, raw=raw)
 
 
 def chat_completions(request: HttpRequest, state: State) -> Answering:

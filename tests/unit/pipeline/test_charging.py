@@ -203,6 +203,7 @@ async def test_a_defect_of_ours_costs_nothing_and_leaves_nothing(till, monkeypat
     def broken(*_: object) -> None:
         raise TypeError("a defect")
 
+    monkeypatch.setattr("monoize.pipeline.attempt.with_model_for", broken)
     monkeypatch.setattr("monoize.pipeline.attempt.with_model_in", broken)
     with pytest.raises(TypeError):
         await bench.ask("m", key="dev")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monoize import wirejson
-from monoize.protocol import with_model, with_model_in
+from monoize.protocol import with_model, with_model_for, with_model_in
 from monoize.protocols.chat_completion.plain_exchange import plain_reply
 
 PATHS = ((("model",),), (("model",), ("response", "model")), (("modelVersion",),))
@@ -48,13 +48,14 @@ def test_where_the_provider_names_none_nothing_is_written(raw):
 @given(
     content=st.text(min_size=1) | WORDS.filter(bool),
     model=st.sampled_from(["m-1", "", "mine", 'mo"del', "é", 'x"model']),
+    name=st.sampled_from(["x", "model"]),  # the key's own word as a value
     ascii_only=st.booleans(),
     spaced=st.booleans(),
 )
 @pytest.mark.spec("PIPE-1b")
-def test_a_plain_reply_says_it_in_one_look(content, model, ascii_only, spaced):
+def test_a_plain_reply_says_it_in_one_look(content, model, name, ascii_only, spaced):
     body = {
-        "id": "model",
+        "id": name,
         "object": '"model":"m-1"',
         "created": 1,
         "choices": [
@@ -72,7 +73,7 @@ def test_a_plain_reply_says_it_in_one_look(content, model, ascii_only, spaced):
         "utf-8", "surrogatepass"
     )
     assert plain_reply(body) is not None
-    quick = with_model_in(raw, body, PATHS[0], "mine", words=True)
+    quick = with_model_for(raw, model, "mine") or with_model_in(raw, body, PATHS[0], "mine")
     assert json.loads(quick) == {**body, "model": "mine" if model else ""}
 
 
@@ -80,5 +81,6 @@ def test_a_plain_reply_says_it_in_one_look(content, model, ascii_only, spaced):
     "raw", ['{"model":"é","id":"x","model":"é"}', r'{"model":"é","id":"x","model":"\u00e9"}']
 )
 def test_of_two_names_the_one_that_counts_is_the_callers(raw):
-    written = with_model_in(raw.encode(), json.loads(raw), PATHS[0], "mine", words=True)
+    assert with_model_for(raw.encode(), "é", "mine") is None
+    written = with_model_in(raw.encode(), json.loads(raw), PATHS[0], "mine")
     assert json.loads(written)["model"] == "mine"

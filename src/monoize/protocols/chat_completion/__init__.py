@@ -12,7 +12,12 @@ from monoize.errors import MonoizeError, ProviderError
 from monoize.protocol import Json, Protocol, Reply, StreamDecoder, StreamEncoder, WireRequest
 from monoize.protocols.chat_completion import error as errors
 from monoize.protocols.chat_completion.fields import DIALECT
-from monoize.protocols.chat_completion.plain_exchange import plain_reply, plain_request
+from monoize.protocols.chat_completion.plain_exchange import (
+    passing_reply,
+    passing_request,
+    plain_reply,
+    plain_request,
+)
 from monoize.protocols.chat_completion.request_decode import decode_request
 from monoize.protocols.chat_completion.request_encode import PATH, encode_request
 from monoize.protocols.chat_completion.response_decode import decode_response
@@ -42,6 +47,10 @@ class ChatCompletion(Protocol):
         return decode_request(body, model=model, stream=stream)
 
     @override
+    def passing_request(self, raw: bytes) -> UrpRequest | None:
+        return passing_request(raw)
+
+    @override
     def encode_request(self, request: UrpRequest, losses: Losses) -> WireRequest:
         return encode_request(request, losses)
 
@@ -56,6 +65,10 @@ class ChatCompletion(Protocol):
     @override
     def decode_response(self, body: Mapping[str, Any], ids: IdSource) -> UrpResponse:
         return plain_reply(body) or decode_response(body, ids)
+
+    @override
+    def passing_reply(self, raw: bytes) -> UrpResponse | None:
+        return passing_reply(raw)
 
     @override
     def encode_response(self, response: UrpResponse, reply: Reply) -> Json:

@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monoize.clock import SequentialIds
-from monoize.protocols.chat_completion.plain_exchange import plain_reply, plain_request
+from monoize.protocols.chat_completion.plain_exchange import (
+    passing_reply,
+    passing_request,
+    plain_reply,
+    plain_request,
+)
 from monoize.protocols.chat_completion.request_decode import decode_request
 from monoize.protocols.chat_completion.response_decode import decode_response
 from monoize.urp import Source, Value
@@ -78,8 +83,40 @@ def spelled_out(value):
     return repr(value)
 
 
+def without_inner_sources(spelled, *, top=True):
+    """The same, as if only the whole knew what it was made of."""
+    if isinstance(spelled, list):
+        return [without_inner_sources(inner, top=False) for inner in spelled]
+    if not isinstance(spelled, dict):
+        return spelled
+    return {
+        key: repr(None) if key == "source" and not top else without_inner_sources(inner, top=False)
+        for key, inner in spelled.items()
+    }
+
+
+def assert_same_from_bytes(body, plainly, passing):
+    """`passing` reads from bytes what `plainly` reads from the object that they are."""
+    try:
+        raw = json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half a character, which only the tolerant reader takes
+        assert passing(json.dumps(body).encode()) is None
+        raw = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        body = json.loads(raw)
+    plain, found = plainly(body), passing(raw)
+    assert (found is None) == (plain is None)
+    if found is not None:
+        assert found.source.words
+        assert found.source.wire == body
+        assert {**found.source.wire} == body
+        expected, seen = spelled_out(plain), spelled_out(found)
+        assert seen.pop("source")["wire"] == expected.pop("source")["wire"]
+        assert without_inner_sources(seen) == without_inner_sources(expected)
+
+
 def assert_same_request(body):
     plain = plain_request(body)
+    assert_same_from_bytes(body, plain_request, passing_request)
     if plain is not None:
         assert plain.source.wire is body
         assert plain.source.words  # the long way does not say that
@@ -94,6 +131,7 @@ def assert_same_request(body):
 
 def assert_same_reply(body):
     plain = plain_reply(body)
+    assert_same_from_bytes(body, plain_reply, passing_reply)
     if plain is not None:
         assert plain.source.wire is body
         assert plain.source.words
@@ -213,6 +251,7 @@ def test_what_most_providers_answer_is_plain():
 )
 def test_leaves_other_requests_to_the_long_way(change):
     assert plain_request({**REQUEST, **change}) is None
+    assert passing_request(json.dumps({**REQUEST, **change}).encode()) is None
 
 
 @pytest.mark.parametrize(
@@ -227,6 +266,21 @@ def test_leaves_other_requests_to_the_long_way(change):
 )
 def test_leaves_other_replies_to_the_long_way(change):
     assert plain_reply({**REPLY, **change}) is None
+    assert passing_reply(json.dumps({**REPLY, **change}).encode()) is None
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"[]", b"null", b"{", b"{}x", b'{"model":"\xff"}', b'{"stream_options":' + b"[" * 9999],
+)
+def test_what_is_no_such_object_at_all_is_left_to_the_long_way(raw):
+    assert passing_request(raw) is None
+    assert passing_reply(raw) is None
+
+
+def test_of_fields_that_come_twice_the_last_one_counts():
+    raw = b'{"model":"a","messages":[],"model":"b"}'
+    assert passing_request(raw).model == plain_request(json.loads(raw)).model == "b"
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not there")
