@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -10,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from monoize.routing.sample_window import SampleWindow
 from monoize.settings import HealthSettings
 
 __all__ = [
@@ -144,8 +144,7 @@ class Breaker:
         self._resorting = False  # not eligible, and somebody tries all the same
         self._proofs = 0
         # When, and whether it failed.
-        self._samples: deque[tuple[float, bool]] = deque(maxlen=SAMPLES_KEPT)
-        self._failed_samples = 0
+        self._samples = SampleWindow(SAMPLES_KEPT)
 
     # --- asked before an attempt ---
 
@@ -200,10 +199,8 @@ class Breaker:
 
     def window(self, now: float) -> tuple[int, int]:
         """Samples of the last `window_seconds`, and how many of them failed."""
-        oldest = now - self.limits.window_seconds
-        while self._samples and self._samples[0][0] < oldest:
-            self._failed_samples -= self._samples.popleft()[1]
-        return len(self._samples), self._failed_samples
+        self._samples.forget_before(now - self.limits.window_seconds)
+        return len(self._samples), self._samples.failures
 
     # --- told by permits ---
 
@@ -225,7 +222,7 @@ class Breaker:
             self.last_success_at = now
             if epoch == self.epoch and self.state is _HEALTHY:  # nearly always, and soon done
                 self.consecutive_failures = 0
-                self._sample(now, failed=False)
+                self._samples.add(now, failed=False)
                 return
         failed = outcome is _FAILURE or outcome is _RATE_LIMITED
         if failed:
@@ -290,7 +287,6 @@ class Breaker:
             self.consecutive_failures = 0
             self.cooldown_until = self.resting_until = 0.0
             self._samples.clear()
-            self._failed_samples = 0
 
     def _move(self, signal: Signal) -> None:
         self.state = TRANSITIONS[self.state, signal]
@@ -306,12 +302,4 @@ class Breaker:
             self.consecutive_failures += 1
         elif outcome is _SUCCESS:
             self.consecutive_failures = 0
-        self._sample(now, failed=outcome is not _SUCCESS)
-
-    def _sample(self, now: float, *, failed: bool) -> None:
-        samples = self._samples
-        if self._failed_samples and len(samples) == SAMPLES_KEPT:
-            self._failed_samples -= samples[0][1]  # falls out
-        samples.append((now, failed))
-        if failed:
-            self._failed_samples += 1
+        self._samples.add(now, failed=outcome is not _SUCCESS)

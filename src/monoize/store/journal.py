@@ -199,5 +199,6 @@ class Journal:
         """Before anything is changed: a wrong sum is a defect, not an accident (T39)."""
         if type(nano) is not int or not 0 <= nano <= DEAREST:
             raise ValueError(f"{nano!r} is no sum of nano-USD")
-        if self._writing is None or self._writing.done():
+        writing = self._writing
+        if writing is None or writing.done():
             raise DatabaseAway("the ledger is not running")

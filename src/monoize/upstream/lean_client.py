@@ -57,16 +57,18 @@ class LeanClient(UpstreamClient):
         pool = self._pool or self._opened()
         now = pool.time()
         deadline = now + call.first_byte_seconds
-        target, first = opening(call)
         fresh = False
         try:
             while True:
+                # Written anew for a second try: meanwhile nobody holds a copy of every body that is under way.
+                target, first = opening(call)
                 connection = None if fresh else pool.idle(target.origin, now)
                 if connection is None:
                     connection = await _connected(pool, target.origin, deadline, fresh=fresh)
                 upload: Upload | None = None
                 try:
                     connection.begin(first)
+                    del first
                     if type(call.body) is not bytes or len(call.body) > JOINED_BYTES:
                         upload = _rest(call.body, connection)
                     while not connection.has_head:
