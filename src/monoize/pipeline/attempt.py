@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any
@@ -130,11 +130,15 @@ class Attempt:
         self.request = without_username(request)
         self.trace.upstream_model = self.request.model
 
+    @property
+    def may_hold_media(self) -> bool:
+        source = self.request.source
+        return self.kit.media is not None and (source is None or not source.words)
+
     async def resolve_media(self) -> None:
         """Stored files become bytes, and addresses where the provider takes only those (D30)."""
         desk, target, known = self.kit.media, self.protocol.id, self.trace.media
-        source = self.request.source
-        if desk is None or (source is not None and source.words):
+        if desk is None or not self.may_hold_media:
             return
         owner = owner_of(self.call.incoming.caller)
         self.request = await resolved(self.request, owner, desk, target, known)
@@ -161,7 +165,7 @@ class Attempt:
     def count_request(self) -> WireRequest | None:
         return self.protocol.encode_count(self.request, self.trace.request_losses)
 
-    async def send(self, wire: WireRequest | None = None) -> UpstreamReply:
+    def send(self, wire: WireRequest | None = None) -> Coroutine[Any, Any, UpstreamReply]:
         """Raises UpstreamRefused for the provider's own no, UpstreamFailed for what may work elsewhere."""
         path = self.protocol.plain_path
         body = self._own_bytes() if wire is None and path is not None else None
@@ -175,7 +179,7 @@ class Attempt:
             stream=self.request.stream,
             same_dialect=self.same_dialect,
         )
-        return await self._exchange.send(path, body, headers, self.protocol.decode_error)
+        return self._exchange.send(path, body, headers, self.protocol.decode_error)
 
     def _own_bytes(self) -> bytes | None:
         """The caller's own bytes, where they are all there is to say; None: the request is encoded.
@@ -203,7 +207,8 @@ class Attempt:
 
     async def unary(self) -> Mapping[str, Any]:
         """The whole reply."""
-        return _object(await self._exchange.read())
+        raw = self._exchange.arrived()
+        return _object(await self._exchange.read() if raw is None else raw)
 
     async def received(self) -> Received:
         """Step 8: the reply, decoded as far as it has come; a stream only where caller and rules want one.
@@ -212,7 +217,9 @@ class Attempt:
         """
         parser = self._stream_parser()
         if parser is None:  # answered in one piece, asked for so or not
-            raw = await self._exchange.read()
+            raw = self._exchange.arrived()
+            if raw is None:
+                raw = await self._exchange.read()
             return self._passing(raw) or self._whole(raw)
         decoder = self.protocol.stream_decoder(self.kit.ids)
         reader = frame_reader(parser, decoder, runs=self._is_unruled and self.call.wants_stream)

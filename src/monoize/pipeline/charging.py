@@ -173,7 +173,9 @@ class _LedgerTicket(Ticket):
             log.exception("the request could not be added up")
             closing = self._free_closing()
         try:
-            await self._desk.journal.close(closing)  # settled even if this is cancelled meanwhile
+            settled = self._desk.journal.close(closing)
+            del closing
+            await settled  # and it is, even if this is cancelled meanwhile
         except Exception:  # its reservation is settled at its estimate when this process has ended
             log.exception("the request could not be settled")
         finally:

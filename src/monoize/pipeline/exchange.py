@@ -79,23 +79,24 @@ class Exchange:
         if self.reply is not None:
             await self.reply.close()
 
+    def arrived(self) -> bytes | None:
+        """`read` where nothing is to be waited for, as most replies are there with their head; None: `read` it."""
+        reply = self.reply
+        raw = None if reply is None else reply.arrived(self.kit.limits.reply_bytes)
+        return None if raw is None else self.line.discreet(raw)
+
     async def read(self) -> bytes:
         """The whole reply, without our secrets: some providers repeat the key that they were sent (D18)."""
-        reply, limit = self.reply, self.kit.limits.reply_bytes
+        reply = self.reply
         if reply is None:
             raise UpstreamUnreadable(_NOT_SENT)
-        raw = reply.arrived(limit)  # most are there with their head
-        if raw is None:
-            raw = await self._waited_for(reply, limit)
-        return self.line.discreet(raw)
-
-    async def _waited_for(self, reply: UpstreamReply, limit: int) -> bytes:
         started = self.kit.clock.monotonic()
         try:
-            return await reply.read(limit)
+            raw = await reply.read(self.kit.limits.reply_bytes)
         finally:
             self.trace.upstream_seconds += self.kit.clock.monotonic() - started
             await reply.close()
+        return self.line.discreet(raw)
 
     def chunks(self, beat: float | None = None) -> AsyncIterator[bytes]:
         """The same as it comes; some may be empty, one at least for every `beat` seconds of silence."""

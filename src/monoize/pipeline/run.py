@@ -72,7 +72,8 @@ async def attempted(attempt: Attempt) -> Received:
     """What is done at one channel; when it raises, step 4 may ask the next."""
     attempt.take_upstream_name()  # 5
     attempt.apply_provider_rules()  # 6
-    await attempt.resolve_media()  # references that the provider cannot read become bytes
+    if attempt.may_hold_media:
+        await attempt.resolve_media()  # references that the provider cannot read become bytes
     await attempt.send()  # 7
     received = await attempt.received()  # 8
     if attempt.replays:

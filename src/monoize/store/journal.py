@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any
 
@@ -92,15 +92,14 @@ class Journal:
             writer.abandon(operation)
             raise
 
-    async def close(self, closing: Closing) -> None:
-        """Settled, durably, when it returns, unless durability is relaxed or the database is away.
+    def close(self, closing: Closing) -> Awaitable[None]:
+        """Settled, durably, when this is done, unless durability is relaxed or the database is away.
 
-        It is settled even if the caller of this is cancelled meanwhile.
+        It is settled even if nobody waits for that. Whoever does holds nothing but the wait: not what was to be written.
         """
         self._check(closing.charge)
         operation = self._writer.put_closing(closed(closing))
-        if not self._is_relaxed:
-            await operation.done
+        return _at_once() if self._is_relaxed else operation.done
 
     def note(self, row: Mapping[str, Any]) -> None:
         """A whole row of the log, of a request that reserves nothing: written soon, or counted as dropped."""
@@ -202,3 +201,7 @@ class Journal:
         writing = self._writing
         if writing is None or writing.done():
             raise DatabaseAway("the ledger is not running")
+
+
+async def _at_once() -> None:
+    """There is nothing to wait for."""

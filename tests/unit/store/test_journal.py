@@ -343,7 +343,7 @@ async def test_a_refusal_that_nobody_hears_leaves_nothing(book, faulty, database
 @pytest.mark.parametrize("steps", range(1, 6))
 async def test_a_closing_is_carried_out_though_its_caller_left(book, database, steps):
     await book.open(opening("r"))
-    task = asyncio.create_task(book.close(closing("r", 7)))
+    task = asyncio.ensure_future(book.close(closing("r", 7)))
     for _ in range(steps):
         await asyncio.sleep(0)
     task.cancel()
@@ -361,7 +361,7 @@ async def test_openings_wait_for_a_place_and_closings_always_have_one(faulty, cl
     faulty.begun.clear()
     opened = [asyncio.create_task(book.open(opening(f"r{n}"))) for n in range(40)]
     await faulty.begun.wait()
-    closed = [asyncio.create_task(book.close(closing(f"early{n}"))) for n in range(3)]
+    closed = [asyncio.ensure_future(book.close(closing(f"early{n}"))) for n in range(3)]
     for _ in range(20):
         await asyncio.sleep(0)
     assert book.waiting <= 5 + 3
@@ -396,7 +396,7 @@ async def test_the_end_writes_what_waits_and_removes_the_process(faulty, clock, 
     await book.start()
     assert await processes(database) == {"a": NOON}
     await book.open(opening("r"))
-    end = asyncio.create_task(book.close(closing("r", 7)))
+    end = asyncio.ensure_future(book.close(closing("r", 7)))
     await asyncio.sleep(0)
     await book.aclose()
     await end

@@ -111,7 +111,7 @@ async def test_those_who_wait_when_it_goes_away_are_answered_from_memory(
     faulty.gate.clear()
     waiting = [
         asyncio.create_task(book.open(opening("a"))),
-        asyncio.create_task(book.close(closing("old", 7))),
+        asyncio.ensure_future(book.close(closing("old", 7))),
         asyncio.create_task(book.open(opening("b", budgets=Budgets(total=16)))),
         asyncio.create_task(book.open(opening("strange", key="k9", budgets=Budgets(total=100)))),
     ]
@@ -138,7 +138,7 @@ async def test_whether_the_commit_went_through_or_not_it_counts_once(
     faulty.gate.clear()
     tasks = [
         asyncio.create_task(book.open(opening("new", 10, user_id="u"))),
-        asyncio.create_task(book.close(closing("old", 7))),
+        asyncio.ensure_future(book.close(closing("old", 7))),
     ]
     await asyncio.sleep(0)
     book.note({"request_id": "n", "status": "error", "created_at": NOON, **LOG})
