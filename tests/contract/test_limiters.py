@@ -17,8 +17,6 @@ from monoize.limiter import headers
 from monoize.limits.memory import MemoryLimiter
 from monoize.limits.valkey import ValkeyLimiter
 
-pytest_plugins = ["fakes.valkey"]
-
 START = 1_700_000_000.0
 MINUTE = 60.0
 STRICTNESS = 1.0  # seconds by which a limiter may err, and only on the strict side

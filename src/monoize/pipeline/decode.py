@@ -13,7 +13,7 @@ from monoize.errors import InvalidRequest
 from monoize.pipeline.call import Call, Incoming
 from monoize.urp import EMPTY, USERNAME_FIELD, UrpRequest
 
-__all__ = ["decoded", "own_fields_taken", "with_username", "without_username"]
+__all__ = ["decoded", "own_fields_taken", "unread", "with_username", "without_username"]
 
 _CEILING = "max_multiplier"
 _CEILING_HEADER = "x-max-multiplier"
@@ -35,6 +35,11 @@ def decoded(incoming: Incoming) -> Call:
         ceiling=ceiling,
         left_out=own,
     )
+
+
+def unread(incoming: Incoming) -> Incoming:
+    """As if it had not been read by its shape: every value of it will know what it was made of."""
+    return msgspec.structs.replace(incoming, plain=None, wire=dict(incoming.wire))
 
 
 def own_fields_taken(incoming: Incoming) -> tuple[Incoming, Decimal | None, tuple[str, ...]]:

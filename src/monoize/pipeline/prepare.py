@@ -6,7 +6,7 @@ import msgspec
 
 from monoize.account import model_refusal
 from monoize.pipeline.call import Call, Trace
-from monoize.pipeline.decode import with_username
+from monoize.pipeline.decode import decoded, unread, with_username
 from monoize.pipeline.kit import Kit
 from monoize.pipeline.suffix import resolved
 from monoize.transform import request_applied
@@ -26,7 +26,11 @@ def key_rules_applied(call: Call, kit: Kit, trace: Trace) -> Call:
 
 def suffix_resolved(call: Call, kit: Kit) -> Call:
     request = resolved(call.request, kit.catalog, kit.suffixes)
-    return call if request is call.request else msgspec.structs.replace(call, request=request)
+    if request is call.request:
+        return call
+    if call.incoming.plain is not None:  # to be written anew, message by message as they came
+        return suffix_resolved(decoded(unread(call.incoming)), kit)
+    return msgspec.structs.replace(call, request=request)
 
 
 def model_checked(call: Call) -> Call:

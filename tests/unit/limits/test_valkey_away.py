@@ -10,8 +10,6 @@ import pytest
 from monoize.errors import RateLimited
 from monoize.limits.valkey import PATIENCE, REST, ValkeyLimiter
 
-pytest_plugins = ["fakes.valkey"]
-
 START = 1_700_000_000.0
 # Far above PATIENCE, for a machine that is busy with other tests; a pile-up would take 200 of them.
 BOUND = 5.0

@@ -14,8 +14,6 @@ from monoize.limiter import Demand, Grant
 from monoize.limits.valkey import ValkeyLimiter, _pool
 from monoize.limits.window import Window
 
-pytest_plugins = ["fakes.valkey"]
-
 PATIENT = 30.0  # a busy machine is not an outage
 KEY = "monoize:limit:k"
 
