@@ -8,7 +8,6 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
@@ -16,7 +15,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 from typing_extensions import override
 
 from monoize.errors import ConfigError, DatabaseAway, InvalidRequest
@@ -31,6 +30,7 @@ from monoize.store.database import (
     Work,
 )
 from monoize.store.journal_sqlite import SqliteStatements
+from monoize.store.threads import Threads
 
 __all__ = ["SqliteDatabase"]
 
@@ -129,13 +129,15 @@ class _Away(DatabaseAway):
 
 
 class _Lane:
-    """An engine and the threads that use it."""
+    """An engine and the threads that use it; only with a single thread does it `book`."""
 
     def __init__(self, file: Path, durability: Durability, threads: int, *, begin: str) -> None:
         self._engine = _engine(file, durability, threads, begin)
         self._begin = begin
         self._syncs = durability == "full"
-        self._threads = ThreadPoolExecutor(threads, "monoize-store")
+        self._threads = Threads(threads, "monoize-store")
+        # Of the ledger's transactions, kept from one to the next: a pool takes as long as one of them does.
+        self._line: PoolProxiedConnection | None = None
         self._waiting = 0
         self._closed = False
 
@@ -152,9 +154,8 @@ class _Lane:
             raise DatabaseAway("the database is away: too much waits for it")
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._threads, self._done, done, what, time.monotonic() + _QUEUE_SECONDS
-            )
+            deadline = time.monotonic() + _QUEUE_SECONDS
+            return await self._threads.run(lambda: self._done(done, what, deadline))
         finally:
             self._waiting -= 1
 
@@ -171,32 +172,41 @@ class _Lane:
             raise InvalidRequest(UNSTORABLE) from None
 
     def _worked(self, work: Work[T]) -> T:
+        self._let_go()
         with self._engine.begin() as connection:
             return work(connection)
 
     def _booked(self, booking: Booking[T], *, settles: bool) -> T:
         """Without SQLAlchemy's own transaction, which costs more than the ledger's statements (journal_sqlite.py)."""
-        pooled = self._engine.raw_connection()
+        if self._line is None:
+            self._line = self._engine.raw_connection()
         try:
-            driver = cast("sqlite3.Connection", pooled.driver_connection)
+            driver = cast("sqlite3.Connection", self._line.driver_connection)
             if self._syncs:
-                _sync(driver, pooled.info, settles=settles)
+                _sync(driver, self._line.info, settles=settles)
             driver.execute(self._begin)
-            try:
-                result = booking(SqliteStatements(driver))
-                driver.execute("COMMIT")
-            except BaseException:
-                driver.rollback()
-                raise
-        finally:
-            pooled.close()
+            result = booking(SqliteStatements(driver))
+            driver.execute("COMMIT")
+        except BaseException:
+            self._let_go()  # which undoes what was begun
+            raise
         return result
+
+    def _let_go(self) -> None:
+        """Back to the pool, for other work."""
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
 
     async def aclose(self) -> None:
         if not self._closed:
             self._closed = True
-            await asyncio.to_thread(self._threads.shutdown)
-            await asyncio.to_thread(self._engine.dispose)
+            await asyncio.to_thread(self._ended)
+
+    def _ended(self) -> None:
+        self._threads.join()
+        self._let_go()
+        self._engine.dispose()
 
 
 def _sync(driver: sqlite3.Connection, info: dict[str, Any], *, settles: bool) -> None:

@@ -574,9 +574,7 @@ async def test_only_what_settles_waits_for_the_disk_and_everything_else_as_befor
     try:
         for settles in (True, False, True, False):
             await database.book(lambda _: None, settles=settles)
-            seen.append(
-                database._writer._engine.pool.connect().info.get("waits for the disk", True)
-            )
+            seen.append(database._writer._line.info.get("waits for the disk", True))
         assert await database.write(waits) == 2
     finally:
         await database.aclose()
