@@ -214,6 +214,8 @@ class SqliteStatements(Statements):
             self._run(statements[names], some)
 
     def _run(self, statement: _ManyRows, rows: Sequence[Values]) -> list[Values]:
+        if not rows:
+            return []
         try:
             return statement.run(self._connection, rows)
         except sqlite3.Error as error:
