@@ -150,7 +150,7 @@ class Caller(asyncio.Protocol):
         self._bodies: list[bytes] = []
         self._rest = b""
         self._events = 0
-        self._is_complete = False
+        self._is_complete = self._stays = False
         self._first = self._last = self._pause = 0.0
         self._is_waiting = True
         crowd.at_once += 1
@@ -163,6 +163,7 @@ class Caller(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._is_complete = True
+        self._stays = self._parser.should_keep_alive()  # the parser knows it only now
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)
@@ -200,7 +201,7 @@ class Caller(asyncio.Protocol):
             if self._stream:
                 crowd.pauses.append(self._pause)
         self._end()
-        if self._parser.should_keep_alive() and crowd.takes_one():
+        if self._stays and crowd.takes_one():
             self._ask()
         else:
             self._transport.close()

@@ -213,3 +213,32 @@ async def test_a_wrong_path_is_an_error_and_each_key_has_its_turn():
     server.close()
     await server.wait_closed()
     assert tally.errors == {"status 404": 4}
+
+
+@pytest.mark.parametrize("last", [b"", b"connection: close\r\n"], ids=["kept", "closed"])
+async def test_a_caller_asks_again_where_it_was_answered(last):
+    connections = requests = 0
+
+    async def answer(reader, writer):
+        nonlocal connections, requests
+        connections += 1
+        try:
+            while True:
+                await reader.readuntil(b"\r\n\r\n{}")
+                requests += 1
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n" + last + b"\r\nok")
+                if last:
+                    break
+        except asyncio.IncompleteReadError:
+            pass
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    job = Job(port=port, path="/", headers={}, body=b"{}", callers=3, requests=30)
+    tally = await tallied(job)
+    server.close()
+    await server.wait_closed()
+    assert not tally.errors
+    assert requests == tally.requests == 30
+    assert connections == (30 if last else 3)
