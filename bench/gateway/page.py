@@ -1,4 +1,4 @@
-"""Where results are kept: parts of docs/performance.md between two marks, and what machine they are from."""
+"""Where results are kept: parts of docs/performance.md and of the README between two marks, and what machine they are from."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from gateway.processes import Cores
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+README = PAGE.parents[1] / "README.md"
 PICTURES = PAGE.parent / "performance"
 _PACKAGES = ("monoize", "uvloop", "httptools", "msgspec", "orjson")
 
@@ -26,11 +27,11 @@ def replaced(page: str, part: str, text: str) -> str:
     return f"{before}{begin}\n{text.strip()}\n{end}{after}"
 
 
-def write(part: str, text: str) -> None:
-    page = replaced(PAGE.read_text("utf-8"), part, text)
-    fresh = PAGE.with_suffix(".new")
+def write(part: str, text: str, where: Path = PAGE) -> None:
+    page = replaced(where.read_text("utf-8"), part, text)
+    fresh = where.with_suffix(".new")
     fresh.write_text(page, "utf-8")
-    fresh.replace(PAGE)
+    fresh.replace(where)
 
 
 def stamp() -> str:

@@ -62,6 +62,29 @@ def costs(entries: Sequence[Entry], absent: Sequence[Absent]) -> str:
     return "\n\n".join(parts)
 
 
+def brief(entries: Sequence[Entry]) -> str:
+    """What a call of the first cell costs everybody who has it, in a few columns; "" where we were not measured."""
+    columns = {
+        "a reply, 64 callers: µs of CPU": "unary_64_us",
+        "an event in bursts: µs": "burst_64_us",
+        "an event every 10 ms: µs": "paced_64_us",
+        "cold start: s": "cold_s",
+        "idle: MiB": "idle_mb",
+    }
+    whole = [entry for entry in entries if set(columns.values()) <= entry.metrics.keys()]
+    first = [entry for entry in whole if entry.cell == entries[0].cell]
+    found = {
+        entry.target: [e.metrics for e in first if e.target == entry.target] for entry in first
+    }
+    if OURS not in found:
+        return ""
+    rows = [
+        [name, *(spread([m[metric] for m in metrics]) for metric in columns.values())]
+        for name, metrics in found.items()
+    ]
+    return markdown([entries[0].cell, *columns], rows)
+
+
 def _table(entries: Sequence[Entry], columns: Sequence[tuple[str, str]]) -> str:
     rows = []
     for cell, target in _places(entries):

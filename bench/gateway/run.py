@@ -65,6 +65,9 @@ class Session:
         versions = {target.name: target.version for target in present}
         tables = report.costs(entries, [peer for peer in peers if isinstance(peer, Absent)])
         self._keep(CELLS, f"{page.machine(self.place.cores, versions)}\n\n{tables}")
+        brief = report.brief(entries)
+        if self.args.write and brief:
+            page.write("speed", f"{brief}\n\n{page.stamp()}.", page.README)
 
     def _answers(self) -> None:
         for name, ask in single.QUESTIONS.items():

@@ -242,3 +242,24 @@ async def test_a_caller_asks_again_where_it_was_answered(last):
     assert not tally.errors
     assert requests == tally.requests == 30
     assert connections == (30 if last else 3)
+
+
+def test_the_front_page_gets_the_first_cell_of_everybody_who_was_measured_whole():
+    whole = {"unary_64_us": 2.0, "burst_64_us": 3, "paced_64_us": 4, "cold_s": 0.5, "idle_mb": 70}
+    entries = [
+        Entry(1, "chat-chat", "monoize", whole),
+        Entry(1, "chat-chat", "nginx", {**whole, "unary_64_us": 1.0}),
+        Entry(1, "chat-chat", "broken", {"unary_64_us": 9.0}),
+        Entry(1, "messages-chat", "monoize", {**whole, "unary_64_us": 99.0}),
+        Entry(2, "chat-chat", "monoize", {**whole, "unary_64_us": 4.0}),
+    ]
+    table = report.brief(entries)
+    assert "| monoize | 3 (2 to 4) | 3 | 4 | 0.5 | 70 |" in table
+    assert "| nginx | 1 |" in table
+    assert "broken" not in table
+    assert "99" not in table
+    assert report.brief(entries[1:3]) == ""
+
+
+def test_the_front_page_has_a_place_for_it():
+    assert "x\n<!-- speed: end -->" in page.replaced(page.README.read_text("utf-8"), "speed", "x")
