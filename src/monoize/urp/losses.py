@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 
 __all__ = ["Losses"]
 
 _SHOWN = 24  # fields named in the header; the request log keeps them all
-_NOTHING: Mapping[str, None] = MappingProxyType({})  # as nearly always
+_NOTHING: dict[str, None] = {}  # as nearly always; nobody writes into it
 _UNSAFE = re.compile(r"[^\w.\[\]<>/:=*+-]")
 
 
@@ -19,11 +17,13 @@ class Losses:
     __slots__ = ("_dropped",)
 
     def __init__(self) -> None:
-        self._dropped: Mapping[str, None] = _NOTHING
+        self._dropped = _NOTHING
 
     def drop(self, path: str) -> None:
         """Remember one field, part or setting that the target has no place for."""
-        self._dropped = {**self._dropped, path: None}
+        if self._dropped is _NOTHING:
+            self._dropped = {}
+        self._dropped[path] = None
 
     def and_(self, other: Losses) -> Losses:
         """Both together, to be read; those of a reply are told apart by their prefix."""

@@ -114,6 +114,7 @@ def test_losses_of_a_reply_are_told_apart():
     reply.drop("logprobs")
     assert request.and_(reply).dropped == ("seed", "response.logprobs")
     assert request.dropped == ("seed",)
+    assert Losses().dropped == ()  # nobody inherits them
 
 
 def test_a_value_is_cheap_to_compare_and_to_build():
