@@ -491,7 +491,7 @@ class TestPostgresqlAway:
         name = postgresql.new_database()
         database = await Database.open(postgresql.url(name), tmp_path)
         await database.write(lambda c: (add(c, name="a"), add(c, name="b")))
-        tries = []
+        tries, held = [], set()
 
         def both(first, second):
             def work(connection):
@@ -499,17 +499,21 @@ class TestPostgresqlAway:
                 for wanted in (first, second):
                     row = settings.c.name == wanted
                     value = connection.scalar(select(settings.c.value).where(row).with_for_update())
-                    connection.execute(text("SELECT pg_sleep(0.05)"))
+                    held.add(wanted)
+                    while held != {"a", "b"}:  # until the other one has its first
+                        connection.execute(text("SELECT pg_sleep(0.01)"))
                     connection.execute(update(settings).where(row).values(value=value + 1))
 
             return work
 
-        await asyncio.gather(database.write(both("a", "b")), database.write(both("b", "a")))
-        values = await database.read(lambda c: set(c.scalars(select(settings.c.value))))
+        try:
+            await asyncio.gather(database.write(both("a", "b")), database.write(both("b", "a")))
+            values = await database.read(lambda c: set(c.scalars(select(settings.c.value))))
+        finally:
+            await database.aclose()
+            postgresql.drop(name)
         assert values == {3}
         assert len(tries) == 3
-        await database.aclose()
-        postgresql.drop(name)
 
     async def test_what_others_wrote_meanwhile_is_seen_whatever_the_server_is_set_to(
         self, postgresql, tmp_path
