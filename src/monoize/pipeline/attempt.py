@@ -207,8 +207,7 @@ class Attempt:
 
     async def unary(self) -> Mapping[str, Any]:
         """The whole reply."""
-        raw = self._exchange.arrived()
-        return _object(await self._exchange.read() if raw is None else raw)
+        return _object(await self._exchange.read())
 
     async def received(self) -> Received:
         """Step 8: the reply, decoded as far as it has come; a stream only where caller and rules want one.

@@ -80,16 +80,18 @@ class Exchange:
             await self.reply.close()
 
     def arrived(self) -> bytes | None:
-        """`read` where nothing is to be waited for, as most replies are there with their head; None: `read` it."""
+        """`read` where nothing is to be waited for, as most replies are there with their head; None: wait for it."""
         reply = self.reply
         raw = None if reply is None else reply.arrived(self.kit.limits.reply_bytes)
         return None if raw is None else self.line.discreet(raw)
 
     async def read(self) -> bytes:
         """The whole reply, without our secrets: some providers repeat the key that they were sent (D18)."""
-        reply = self.reply
+        reply, here = self.reply, self.arrived()
         if reply is None:
             raise UpstreamUnreadable(_NOT_SENT)
+        if here is not None:
+            return here
         started = self.kit.clock.monotonic()
         try:
             raw = await reply.read(self.kit.limits.reply_bytes)

@@ -130,9 +130,7 @@ class OperationAttempt:
         return await json_body(outgoing.body, self.kit.limits.body_bytes), "application/json"
 
     async def _read(self, adapter: Adapter[Any], payload: Any, *, same_dialect: bool) -> Made:
-        raw = self._exchange.arrived()
-        if raw is None:
-            raw = await self._exchange.read()
+        raw = await self._exchange.read()
         try:
             wire = wirejson.loads(raw)
         except wirejson.JsonError as error:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http import HTTPStatus
-from types import MappingProxyType
 
 import httptools
 
@@ -21,7 +20,6 @@ _INVALID = "Invalid HTTP request received."
 _paths: dict[bytes, str] = {}
 _PATHS_KEPT = 512
 _LONGEST_KEPT = 256  # bytes
-_NO_QUERY: Mapping[str, str] = MappingProxyType({})
 _METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")}
 
 
@@ -139,7 +137,7 @@ class RequestReader:
         request = HttpRequest(
             method=_METHODS.get(method) or method.decode("ascii"),
             path=path,
-            query=query_of(query) if query else _NO_QUERY,
+            query=query_of(query) if query else {},
             headers=headers,
             came_bytes=self._came_bytes,
             body=body,

@@ -96,8 +96,7 @@ def write(statements: Statements, batch: Batch) -> Written:
         closings.update(
             (one.request_id, one) for one in reversed(batch.closings)
         )  # the first counts
-    names = [name for name in closings if name not in fresh]
-    found = statements.reservations(names) if names else {}
+    found = statements.reservations([name for name in closings if name not in fresh])
     new = [entry.reservation for entry in fresh.values()]
     page = _Page(statements, [*found.values(), *new, *batch.doubtful])
     for name, reservation in found.items():  # first, because they may make room
@@ -152,9 +151,7 @@ class _Page:
         self.books = Books()
         self.opened: dict[str, Entry] = {}
         self.settled: dict[str, tuple[Reservation, Closed, int | None]] = {}
-        users = {r.user_id for r in touched if r.user_id is not None}
-        if users:
-            statements.read_users(users, self.books)
+        statements.read_users({r.user_id for r in touched if r.user_id is not None}, self.books)
         days = {(r.key_id, r.opened_at // DAY_MS) for r in touched}
         lines = {(key_id, name) for key_id, day in days for name in windows(day * DAY_MS)}
         statements.read_spend(lines, self.books)
@@ -178,22 +175,14 @@ class _Page:
         both = opened.keys() & settled.keys()  # while the database was away
         begun = [entry for name, entry in opened.items() if name not in both]
         ended = {name: row[1].log for name, row in settled.items() if name not in both}
-        if settled:
-            statements.add_charges([_charge(*row, now) for row in settled.values()])
-        if ended:
-            statements.remove_reservations(ended)
-        if begun:
-            statements.add_reservations(instance, [entry.reservation for entry in begun])
-        if self.books.accounts:
-            statements.add_to_users(self._users_changes())
+        statements.add_charges([_charge(*row, now) for row in settled.values()])
+        statements.remove_reservations(ended)
+        statements.add_reservations(instance, [entry.reservation for entry in begun])
+        statements.add_to_users(self._users_changes())
         statements.add_to_spend(self._spend_changes())
-        if ended:
-            statements.end_logs(ended)
-        if begun:
-            statements.begin_logs([entry.log for entry in begun])
-        if both:
-            whole = [opened[n].log.and_(settled[n][1].log) for n in opened if n in both]
-            statements.add_logs(whole)
+        statements.end_logs(ended)
+        statements.begin_logs([entry.log for entry in begun])
+        statements.add_logs([opened[n].log.and_(settled[n][1].log) for n in opened if n in both])
 
     def _spend_changes(self) -> list[SpendLine]:
         changes = []

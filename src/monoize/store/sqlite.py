@@ -136,9 +136,8 @@ class _Lane:
         self._begin = begin
         self._syncs = durability == "full"
         self._threads = Threads(threads, "monoize-store")
-        # Of the ledger's transactions, kept from one to the next: a pool takes as long as one of them does.
+        # Of the ledger's transactions, kept from one to the next: asking the pool each time is dear beside a small one.
         self._line: PoolProxiedConnection | None = None
-        self._waiting = 0
         self._closed = False
 
     async def run(self, work: Work[T]) -> T:
@@ -150,14 +149,10 @@ class _Lane:
     async def _in_thread(self, done: Callable[[V], T], what: V) -> T:
         if self._closed:
             raise DatabaseAway("the database is closed")
-        if self._waiting >= _QUEUE_LENGTH:
+        if self._threads.under_way >= _QUEUE_LENGTH:
             raise DatabaseAway("the database is away: too much waits for it")
-        self._waiting += 1
-        try:
-            deadline = time.monotonic() + _QUEUE_SECONDS
-            return await self._threads.run(lambda: self._done(done, what, deadline))
-        finally:
-            self._waiting -= 1
+        deadline = time.monotonic() + _QUEUE_SECONDS
+        return await self._threads.run(lambda: self._done(done, what, deadline))
 
     def _done(self, done: Callable[[V], T], what: V, deadline: float) -> T:
         if time.monotonic() > deadline:

@@ -26,20 +26,20 @@ class Threads:
         self._name = name
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._begun: list[Thread] = []
-        self._under_way = 0  # jobs, waiting ones too
+        self.under_way = 0  # jobs, waiting ones too
 
     async def run(self, work: Callable[[], T]) -> T:
         """What `work` returns or raises. Who is cancelled before it began takes it back; later it runs to its end."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        self._under_way += 1
-        if len(self._begun) < min(self._most, self._under_way):
+        self.under_way += 1
+        if len(self._begun) < min(self._most, self.under_way):
             self._begin()
         self._jobs.put((loop, done, work))
         try:
             return await done
         finally:
-            self._under_way -= 1
+            self.under_way -= 1
 
     def join(self) -> None:
         """Returns when all that was given is done."""
