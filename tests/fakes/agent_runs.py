@@ -9,12 +9,13 @@ from typing import Any
 
 from monoize.agent.canonical_json import EMPTY_HASH, canonical, sha256
 from monoize.agent.contract import ExecutionContract, sealed
+from monoize.agent.machine.digest import StateDigest
 from monoize.agent.manifest import ToolManifest, ToolSpec
 from monoize.agent.record.entry import Entry, first_prev
 from monoize.agent.record.folder_journal import RunFolder
 from monoize.agent.record.signing import CHECKPOINT_EVERY, SigningKey
 
-__all__ = ["KEY", "MANIFEST", "contract", "entries", "write_run"]
+__all__ = ["KEY", "MANIFEST", "contract", "digest", "entries", "write_run"]
 
 KEY = SigningKey.from_seed(bytes(range(32)))
 MANIFEST = ToolManifest(
@@ -39,6 +40,19 @@ def contract(**fields: Any) -> ExecutionContract:
             }
         )
     )
+
+
+def digest(seq: int) -> StateDigest:
+    """Of a run that stands at this entry, and is otherwise empty."""
+    zero = {
+        name: 0
+        for name in StateDigest.__struct_fields__
+        if StateDigest.__annotations__[name].startswith("int")
+    }
+    texts = dict.fromkeys(("run_id", "contract_id", "contract_hash", "state", "head", "output"), "")
+    rest = {"outcome": None, "failure_code": None, "reason": None, "calls": (), "trail": ()}
+    flags = {"tokens_estimated": False, "synthesis": False, "tokens_remaining": None}
+    return StateDigest(**{**zero, **texts, **rest, **flags, "seq": seq, "digest": str(seq)})
 
 
 def _ways(rounds: int) -> list[tuple[str, str]]:

@@ -5,21 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from fakes.agent_runs import digest
 from monoize.agent.live.watching import Delta, Ended, StateSeen
 from monoize.agent.machine.digest import StateDigest
 from monoize.agent.runs.channel import RunChannel
-
-
-def digest(seq: int) -> StateDigest:
-    zero = {
-        name: 0
-        for name in StateDigest.__struct_fields__
-        if StateDigest.__annotations__[name].startswith("int")
-    }
-    texts = dict.fromkeys(("run_id", "contract_id", "contract_hash", "state", "head", "output"), "")
-    rest = {"outcome": None, "failure_code": None, "reason": None, "calls": (), "trail": ()}
-    flags = {"tokens_estimated": False, "synthesis": False, "tokens_remaining": None}
-    return StateDigest(**{**zero, **texts, **rest, **flags, "seq": seq, "digest": str(seq)})
 
 
 def end(seq: int) -> Ended:

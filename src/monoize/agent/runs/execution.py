@@ -163,6 +163,11 @@ class Executor:
         self, run: RecordedRun, record: RunRecord, journal: FolderJournal
     ) -> RunState:
         run_id, around = record.run_id, self._around
+        signer, mask = await self.signer(), await asyncio.to_thread(run.mask)
+        found = await asyncio.to_thread(recovered, run) if run.entries else None
+        if self._leaving:
+            raise RunLeft
+        # Nothing waits from here until the run is known to be here: a watcher that goes takes no channel along.
         channel = self.channel(run_id)
         toolbox = toolbox_of(record, around)
         model = LiveModel(
@@ -173,13 +178,10 @@ class Executor:
             toolbox,
             journal,
             around.clock,
-            await self.signer(),
+            signer,
             watch=partial(_pass_on, channel),
-            mask=await asyncio.to_thread(run.mask),
+            mask=mask,
         )
-        found = await asyncio.to_thread(recovered, run) if run.entries else None
-        if self._leaving:
-            raise RunLeft
         self._idle.clear()
         running = self._running[run_id] = _Running(runtime=runtime, journal=journal)
         ticking = asyncio.create_task(self._tick(run_id, channel, runtime))
