@@ -2,6 +2,8 @@
 
 Nearly all of a stream are events that differ in their words only (see `urp.mould`). Where no rule wants to see them, none of
 them has to become an object of its own: the words between the text that they share say all there is.
+
+`find`, not `in`: asked for bytes in bytes, the interpreter first tries a number, and raises and drops an error over it.
 """
 
 from __future__ import annotations
@@ -9,18 +11,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import takewhile
+from typing import TypeAlias
 
 import msgspec
 
 from monoize.sse import SseWriter
-from monoize.urp import Delta, Frame, ReasoningDelta, TextDelta, WireEvent
+from monoize.urp import Delta, Frame, WireEvent
 from monoize.urp.mould import Mould
 
-__all__ = ["ENDS", "ReadsRuns", "Run", "RunCutter", "WritesRuns", "prefix_of"]
+__all__ = ["ENDS", "ReadsRuns", "Run", "RunCutter", "Said", "WritesRuns", "prefix_of"]
 
 ENDS = (b"\n\n", b"\r\n\r\n")  # of an event; a provider that writes one of them writes no other
 _STRING = msgspec.json.Decoder(str)
 _STRINGS = msgspec.json.Decoder(list[str])
+
+# Of some events: their mould, what stands in its place in each, and the words of each.
+Said: TypeAlias = tuple[Mould, Sequence[bytes], Sequence[str]]
 
 
 class Run(Frame, frozen=True):
@@ -29,32 +35,35 @@ class Run(Frame, frozen=True):
     pieces: Sequence[bytes] = ()  # what stands between the text that all of them share
     words: Sequence[str] = ()  # of each
 
+    @classmethod
+    def of(cls, mould: Mould, pieces: Sequence[bytes], words: Sequence[str]) -> Run:
+        delta = mould.kind(content="".join(words))
+        return cls(
+            (Delta(part_index=mould.part_index, delta=delta),), None, True, mould, pieces, words
+        )
+
     def frames(self) -> list[Frame]:
         """One for each event, as they would have been read one by one."""
-        mould, kind = self._mould_and_kind()
+        mould, pieces, words = self.said
         frames: list[Frame] = []
-        for piece, words in zip(self.pieces, self.words, strict=True):
-            delta = Delta(part_index=mould.part_index, delta=kind(content=words))
+        for piece, few in zip(pieces, words, strict=True):
+            delta = Delta(part_index=mould.part_index, delta=mould.kind(content=few))
             data = f"{mould.first}{piece.decode()}{mould.last}"
             frames.append(Frame((delta,), WireEvent(data, mould.name), True, mould))
         return frames
 
     def cut(self, many: int) -> tuple[Run, Run]:
         """The first events, and the others."""
-        return self._part(slice(many)), self._part(slice(many, None))
+        mould, pieces, words = self.said
+        return Run.of(mould, pieces[:many], words[:many]), Run.of(
+            mould, pieces[many:], words[many:]
+        )
 
-    def _part(self, place: slice) -> Run:
-        mould, kind = self._mould_and_kind()
-        words = self.words[place]
-        delta = Delta(part_index=mould.part_index, delta=kind(content="".join(words)))
-        return Run((delta,), None, True, mould, self.pieces[place], words)
-
-    def _mould_and_kind(self) -> tuple[Mould, type[TextDelta | ReasoningDelta]]:
-        mould, (said,) = self.mould, self.events
-        kind = type(said.delta) if type(said) is Delta else None
-        if mould is None or (kind is not TextDelta and kind is not ReasoningDelta):
-            raise TypeError("a run without a mould, or of something else than words")
-        return mould, kind
+    @property
+    def said(self) -> Said:
+        if self.mould is None:
+            raise TypeError("a run without a mould")
+        return self.mould, self.pieces, self.words
 
 
 class ReadsRuns(ABC):
@@ -66,7 +75,7 @@ class ReadsRuns(ABC):
         """Of the run that goes on."""
 
     @abstractmethod
-    def ran(self, words: str, last: WireEvent) -> Delta:
+    def ran(self, words: Sequence[str], last: WireEvent) -> None:
         """These words came in events of that mould, the last of which was this one or one like it."""
 
 
@@ -74,8 +83,10 @@ class WritesRuns(ABC):
     """An encoder that can write them in one piece."""
 
     @abstractmethod
-    def run(self, run: Run, writer: SseWriter) -> bytes | None:
-        """What the caller gets; None where that has to be found out event by event."""
+    def run(
+        self, mould: Mould, pieces: Sequence[bytes], words: Sequence[str], writer: SseWriter
+    ) -> bytes | None:
+        """What the caller gets of such events (see `Run`); None where that has to be found out event by event."""
 
 
 def _is_one_line(block: bytes) -> bool:
@@ -116,26 +127,27 @@ class RunCutter:
         # Words alone make an event of a mould that has no place for padding.
         self._is_bare = mould.words(f"{mould.first}x{mould.last}") == "x"
 
-    def only_piece(self, data: bytes) -> bytes | None:
-        """What stands in the mould's place, if this is one event, as most reads are."""
-        if data.startswith(self._head) and data.endswith(self._tail):
-            piece = data[self._start : self._stop]
-            return None if b"\n" in piece else piece
-        return None
+    def whole(self, data: bytes) -> Said | None:
+        """All events that are there; None if there is anything else."""
+        if not data.endswith(self._tail) or not data.startswith(self._head):
+            return None
+        piece = data[self._start : self._stop]
+        if piece.find(b"\n") < 0:  # one event, as most reads are
+            only = self._words(piece)
+            return (self.mould, (piece,), (only,)) if only else None
+        pieces = self.pieces(data)
+        words = self.words(pieces) if pieces and self.size(pieces) == len(data) else None
+        return None if words is None else (self.mould, pieces, words)
 
-    def only_words(self, piece: bytes) -> tuple[str] | None:
-        """The words of one event; None where it says none, or is not what it looks like."""
+    def _words(self, piece: bytes) -> str | None:
+        """Of one event; None where it is not what it looks like."""
         try:
-            if self._is_bare:
-                words = _STRING.decode(b'"%b"' % piece)
-            else:
-                (words,) = self._padded([piece])
+            return _STRING.decode(b'"%b"' % piece) if self._is_bare else self._padded([piece])[0]
         except (msgspec.DecodeError, UnicodeError):
             return None
-        return (words,) if words else None
 
     def pieces(self, data: bytes) -> list[bytes]:
-        """The same of all events at the beginning; none if the first is of another mould."""
+        """What stands in the mould's place in all events at the beginning; none if the first is of another mould."""
         if not data.startswith(self._head):
             return []
         blocks = data.split(self._between)
@@ -152,17 +164,12 @@ class RunCutter:
         events = b"%b%b%b" % (self._head, self._glue.join(pieces), self._tail)
         return pieces if data.startswith(events) else []
 
-    def whole_pieces(self, data: bytes) -> list[bytes]:
-        """The same of all that is there; none if there is anything else."""
-        pieces = self.pieces(data) if data.endswith(self._tail) else []
-        return pieces if pieces and self.size(pieces) == len(data) else []
-
     def size(self, pieces: Sequence[bytes]) -> int:
         """Of these events."""
         return len(self._glue) * len(pieces) + sum(map(len, pieces))
 
     def words(self, pieces: Sequence[bytes]) -> list[str] | None:
-        """The same of all of them; None where one says none, or is not what it looks like."""
+        """The words of each; None where one says none, or is not what it looks like."""
         try:
             # A line feed is no letter of a JSON string: each of them ends where its piece does, or all are refused.
             found = (

@@ -63,6 +63,22 @@ def test_an_event_is_not_held_back() -> None:
     assert Discretion(SECRETS).feed(b"data: sk-chan") == b"data: "
 
 
+@given(st.lists(st.integers(0, len(TEXT)), max_size=12))
+@pytest.mark.spec("D18")
+def test_a_taker_gets_only_what_would_be_left_as_it_is(places: list[int]) -> None:
+    """Chunks that are offered to it first, and fed where it does not get them."""
+    discretion, said = Discretion(SECRETS), b""
+    for piece in _cut(TEXT, places):
+        taken: list[bytes] = []
+        if discretion.guarding(lambda chunk, taken=taken: not taken.append(chunk))(piece):
+            assert taken == [piece]
+            said += piece
+        else:
+            assert taken == []
+            said += discretion.feed(piece)
+    assert said + discretion.close() == CLEAN
+
+
 def test_short_words_are_no_secrets() -> None:
     assert not list(forms("ollama"))
     assert Discretion(("none", "")).whole(b"none") == b"none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
@@ -82,6 +83,14 @@ class Meter(msgspec.Struct, eq=False):
                 self._known = event.usage
             case _:
                 pass
+
+    def said(self, kind: type[TextDelta | ReasoningDelta], words: Sequence[str]) -> None:
+        """The same for deltas with these words."""
+        size = letters(words[0] if len(words) == 1 else "".join(words))
+        if kind is TextDelta:
+            self._text += size
+        else:
+            self._reasoning += size
 
     def read(self, request: UrpRequest) -> Metered:
         """The provider's count holds; none at all, or zeros beside an answer, is replaced by an estimate."""

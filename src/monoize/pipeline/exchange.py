@@ -152,12 +152,11 @@ class _DiscreetPassable(_Discreet, Passable):
     def __init__(self, chunks: Passable, discretion: Discretion) -> None:
         super().__init__(chunks, discretion)
         self._pass_to = chunks.pass_to
-        self._leaves = discretion.leaves
+        self._guarding = discretion.guarding
 
     @override
     def pass_to(self, taker: Taker) -> None:
-        leaves = self._leaves
-        self._pass_to(lambda chunk: leaves(chunk) and taker(chunk))
+        self._pass_to(self._guarding(taker))
 
 
 def _json_or_text(body: bytes) -> Any:

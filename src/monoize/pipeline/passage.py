@@ -8,18 +8,18 @@ the long way; it sees a stream from which some words are missing that it would h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from monoize.pipeline.reading import RunReader
-from monoize.sse_runs import Run
 from monoize.upstream.client import Passable
+from monoize.urp.mould import Mould
 
 __all__ = ["Passage"]
 
-Sink: TypeAlias = Callable[[Run], None]
+Sink: TypeAlias = Callable[[Mould, Sequence[bytes], Sequence[str]], None]  # of what was `Said`
 
 
 class Passage(msgspec.Struct, frozen=True, eq=False):
@@ -33,10 +33,10 @@ class Passage(msgspec.Struct, frozen=True, eq=False):
         whole_run = self.reader.whole_run
 
         def taken(chunk: bytes) -> bool:
-            run = whole_run(chunk) if is_free() else None
-            if run is None:
+            said = whole_run(chunk) if is_free() else None
+            if said is None:
                 return False
-            sink(run)
+            sink(*said)
             return True
 
         self.chunks.pass_to(taken)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from typing_extensions import override
 
 from monoize.protocol import StreamDecoder
 from monoize.sse import SseParser, StreamParser
-from monoize.sse_runs import ENDS, ReadsRuns, Run, RunCutter, prefix_of
+from monoize.sse_runs import ENDS, ReadsRuns, Run, RunCutter, Said, prefix_of
 from monoize.urp import Frame, WireEvent
 from monoize.urp.mould import Mould
 
@@ -51,21 +49,19 @@ class RunReader(FrameReader):
     def feed(self, chunk: bytes) -> list[Frame]:
         if len(chunk) > self._limit:
             return self._rest_in_full(chunk, [])
-        run = self.whole_run(chunk)
-        return self._several(chunk) if run is None else [run]
+        said = self.whole_run(chunk)
+        return self._several(chunk) if said is None else [Run.of(*said)]
 
-    def whole_run(self, chunk: bytes) -> Run | None:
+    def whole_run(self, chunk: bytes) -> Said | None:
         """The chunk, if it is nothing but events of the run that goes on; None: nothing of it has been read."""
         cutter = self._cutter
         if cutter is None or len(chunk) > self._limit:
             return None
-        piece = cutter.only_piece(chunk)
-        if piece is not None:
-            only = cutter.only_words(piece)
-            return None if only is None else self._run(cutter, (piece,), only)
-        pieces = cutter.whole_pieces(chunk)
-        words = cutter.words(pieces) if pieces else None
-        return None if words is None else self._run(cutter, pieces, words)
+        said = cutter.whole(chunk)
+        if said is not None:
+            _, pieces, words = said
+            self._runs.ran(words, cutter.last(pieces))
+        return said
 
     def _several(self, chunk: bytes) -> list[Frame]:
         frames: list[Frame] = []
@@ -77,7 +73,8 @@ class RunReader(FrameReader):
                 pieces = cutter.pieces(chunk)
                 words = cutter.words(pieces) if pieces else None
                 if words is not None:
-                    frames.append(self._run(cutter, pieces, words))
+                    self._runs.ran(words, cutter.last(pieces))
+                    frames.append(Run.of(cutter.mould, pieces, words))
                     chunk = chunk[cutter.size(pieces) :]
             end = chunk.find(self._end)
             if end < 0:
@@ -86,11 +83,6 @@ class RunReader(FrameReader):
             self._in_full(chunk[:end], frames)
             chunk = chunk[end:]
         return self._rest_in_full(chunk, frames) if chunk else frames
-
-    def _run(self, cutter: RunCutter, pieces: Sequence[bytes], words: Sequence[str]) -> Run:
-        text = words[0] if len(words) == 1 else "".join(words)
-        said = self._runs.ran(text, cutter.last(pieces))
-        return Run((said,), None, True, cutter.mould, pieces, words)
 
     def _rest_in_full(self, chunk: bytes, frames: list[Frame]) -> list[Frame]:
         self._in_full(chunk, frames)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from monoize.protocol import StreamEncoder
 from monoize.sse import SseWriter, StreamWriter
 from monoize.sse_runs import Run, WritesRuns
 from monoize.urp import Error, Frame, Losses, ResponseDone, WireEvent
+from monoize.urp.mould import Mould
 
 log = logging.getLogger("monoize.pipeline")
 
@@ -148,11 +149,12 @@ class StreamBody(PassingBody):
         outlet, passage, now = self._outlet, live.passage, asyncio.get_running_loop().time
         if outlet is None or passage is None:
             return
-        count, push = live.meter.add, outlet.push
+        count, push = live.meter.said, outlet.push
 
-        def passed(run: Run) -> None:
-            count(run.events[0])
-            push(self._run(run) or self._run_in_steps(run))
+        def passed(mould: Mould, pieces: Sequence[bytes], words: Sequence[str]) -> None:
+            count(mould.kind, words)
+            data = self._run(mould, pieces, words)
+            push(data or self._run_in_steps(Run.of(mould, pieces, words)))
             self._quiet_since = now()
 
         passage.open(outlet.is_free, passed)
@@ -160,28 +162,35 @@ class StreamBody(PassingBody):
     def _written(self, batch: list[Frame]) -> bytes:
         """What the caller gets of it; empty where that is nothing."""
         if len(batch) == 1 and type(batch[0]) is Run:  # as most are
-            return self._run(batch[0]) or self._run_in_steps(batch[0])
+            return self._whole_run(batch[0])
         pieces: list[bytes] = []
         wires: list[WireEvent] = []  # that are not among them yet
         for frame in batch:
             if type(frame) is Run:
                 pieces.append(self._events(wires))
-                pieces.append(self._run(frame) or self._run_in_steps(frame))
+                pieces.append(self._whole_run(frame))
                 wires = []
             else:
                 wires += self._encoder.frame(frame)
         return b"".join([*pieces, self._events(wires)])
 
-    def _run(self, run: Run) -> bytes | None:
+    def _whole_run(self, run: Run) -> bytes:
+        return self._run(*run.said) or self._run_in_steps(run)
+
+    def _run(self, mould: Mould, pieces: Sequence[bytes], words: Sequence[str]) -> bytes | None:
         """In one piece; None where it has to be written event by event."""
         runs, sse = self._runs, self._sse
-        return runs.run(run, sse) if runs is not None and sse is not None else None
+        if runs is None or sse is None:
+            return None
+        return runs.run(mould, pieces, words, sse)
 
     def _run_in_steps(self, run: Run) -> bytes:
         """Event by event, after the first of which the encoder may know how to write the others."""
         few, others = run.cut(_LESSON)
         said = self._one_by_one(few)
-        return said + (self._run(others) or self._one_by_one(others)) if others.pieces else said
+        if others.pieces:
+            said += self._run(*others.said) or self._one_by_one(others)
+        return said
 
     def _one_by_one(self, run: Run) -> bytes:
         return self._events([wire for one in run.frames() for wire in self._encoder.frame(one)])

@@ -83,7 +83,6 @@ class PlainTextDecoder(StreamDecoder):
     def __init__(self) -> None:
         self._mould: Mould | None = None  # of the run that goes on
         self._known: Mould | None = None  # the last one that was learned
-        self._kind: type[Words] = TextDelta
         self._place: Path = ()  # of the words in its events
         self._earlier: Any = None  # what the event said that it was learned from
         self._lessons: dict[int, int] = {}  # by part
@@ -98,7 +97,7 @@ class PlainTextDecoder(StreamDecoder):
             if words:
                 self._run.append(words)
                 self._last = event
-                delta = Delta(part_index=mould.part_index, delta=self._kind(content=words))
+                delta = Delta(part_index=mould.part_index, delta=mould.kind(content=words))
                 return Frame((delta,), event, True, mould)
         self._catch_up()
         frame = self.decode_in_full(event)
@@ -143,9 +142,10 @@ class PlainTextDecoder(StreamDecoder):
         self._earlier = payload
         if places is None or _value(payload, places[0]) != plain.words:
             return None
-        self._kind = plain.kind
         self._place, paddings = places
-        self._known = mould_of(event.data, payload, self._place, paddings, event.name, part)
+        self._known = mould_of(
+            event.data, payload, self._place, paddings, event.name, part, plain.kind
+        )
         return self._known
 
     def _catch_up(self) -> None:

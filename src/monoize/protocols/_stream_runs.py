@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import orjson
 from typing_extensions import override
 
 from monoize.protocol import Reply
 from monoize.protocols._plain_text import Cast, PlainTextDecoder, PlainTextEncoder
 from monoize.sse import SseWriter
-from monoize.sse_runs import ReadsRuns, Run, WritesRuns
-from monoize.urp import Delta, WireEvent
+from monoize.sse_runs import ReadsRuns, WritesRuns
+from monoize.urp import WireEvent
 from monoize.urp.mould import Mould
 
 __all__ = ["RunDecoder", "RunEncoder"]
@@ -22,13 +24,9 @@ class RunDecoder(PlainTextDecoder, ReadsRuns):
         return self._mould
 
     @override
-    def ran(self, words: str, last: WireEvent) -> Delta:
-        mould = self._mould
-        if mould is None:
-            raise TypeError("no run goes on")
-        self._run.append(words)
+    def ran(self, words: Sequence[str], last: WireEvent) -> None:
+        self._run += words
         self._last = last
-        return Delta(part_index=mould.part_index, delta=self._kind(content=words))
 
 
 class RunEncoder(PlainTextEncoder, WritesRuns):
@@ -38,19 +36,18 @@ class RunEncoder(PlainTextEncoder, WritesRuns):
         self._run_head = self._run_glue = self._run_tail = b""
 
     @override
-    def run(self, run: Run, writer: SseWriter) -> bytes | None:
+    def run(
+        self, mould: Mould, pieces: Sequence[bytes], words: Sequence[str], writer: SseWriter
+    ) -> bytes | None:
         if not self.reply.replays:
-            return self._translated(run, writer)
-        mould, pieces = run.mould, run.pieces
+            return self._translated(mould, words, writer)
         if mould is not self._run_of and not self._learn_run(mould, writer):
             return None
         self._passed += len(pieces)
         return self._run_head + self._run_glue.join(pieces) + self._run_tail
 
-    def _learn_run(self, mould: Mould | None, writer: SseWriter) -> bool:
+    def _learn_run(self, mould: Mould, writer: SseWriter) -> bool:
         """Whether its events can be replayed the short way; if so, the text around their pieces is known after it."""
-        if mould is None:
-            return False
         if mould is not self._replayed:
             self._learn_replay(mould)
         if not self._fits:
@@ -59,19 +56,17 @@ class RunEncoder(PlainTextEncoder, WritesRuns):
         self._stand_around(mould, first, last, writer)
         return True
 
-    def _translated(self, run: Run, writer: SseWriter) -> bytes | None:
+    def _translated(self, mould: Mould, words: Sequence[str], writer: SseWriter) -> bytes | None:
         """In events of ours, each with the words of one of the provider's."""
-        cast, (said,) = self._cast, run.events
-        if cast is None or type(said) is not Delta or said.part_index != cast.part_index:
-            return None
-        if type(said.delta) is not cast.kind:
+        cast = self._cast
+        if cast is None or mould.part_index != cast.part_index or mould.kind is not cast.kind:
             return None
         try:
-            words = [*map(orjson.dumps, run.words)]
+            literals = [*map(orjson.dumps, words)]
         except TypeError:  # half of an emoji
             return None
-        self._run += run.words
-        return self.cast_run(cast, words, writer)
+        self._run += words
+        return self.cast_run(cast, literals, writer)
 
     def cast_run(self, cast: Cast, words: list[bytes], writer: SseWriter) -> bytes:
         """Events with these words, which have their quotes."""

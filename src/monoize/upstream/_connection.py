@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         self._error: Broken | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._drain: asyncio.Future[None] | None = None
-        self._deadline = _NEVER
+        self.deadline = _NEVER  # of the wait for news; may be put off while it lasts
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = _NEVER
         self._poll: select.poll | None = None
@@ -163,14 +163,10 @@ class Connection(asyncio.Protocol):
         if self._error is not None:
             raise self._error
         self._waiter = waiter = self._loop.create_future()
-        self._deadline = deadline
+        self.deadline = deadline
         if deadline < self._timer_at:
             self._arm(deadline)
         return waiter
-
-    def put_off(self, deadline: float) -> None:
-        """The same wait goes on until then."""
-        self._deadline = deadline
 
     def _wake(self) -> None:
         waiter = self._waiter
@@ -191,8 +187,8 @@ class Connection(asyncio.Protocol):
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
-        if self._loop.time() + _EARLY < self._deadline:
-            self._arm(self._deadline)
+        if self._loop.time() + _EARLY < self.deadline:
+            self._arm(self.deadline)
         else:
             waiter.set_exception(TimeoutError())
 

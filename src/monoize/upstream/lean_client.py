@@ -207,7 +207,7 @@ class _Plain(Waiting, Passable):
                 return False
             if self._silent:
                 self._heard()
-            connection.put_off(self._time() + self._patience)
+            connection.deadline = self._time() + self._patience
             return True
 
         connection.taker = taken

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from monoize import wirejson
+
+if TYPE_CHECKING:
+    from monoize.urp.stream import ReasoningDelta, TextDelta
 
 __all__ = ["Mould", "Path", "mould_of"]
 
@@ -55,6 +58,7 @@ class Mould:
         "_behind",
         "_has_padding",
         "first",
+        "kind",
         "last",
         "name",
         "part_index",
@@ -63,10 +67,17 @@ class Mould:
     )
 
     def __init__(
-        self, data: str, words: _Place, paddings: list[_Place], name: str | None, part_index: int
+        self,
+        data: str,
+        words: _Place,
+        paddings: list[_Place],
+        name: str | None,
+        part_index: int,
+        kind: type[TextDelta | ReasoningDelta],
     ) -> None:
         self.name = name  # of the wire event
         self.part_index = part_index  # of the part that the words belong to
+        self.kind = kind  # what they are
         words = _Place(words.begin + 1, words.end - 1)  # their quotes belong to the mould
         places = sorted([words, *paddings])
         self.first, self.last = data[: places[0].begin], data[places[-1].end :]
@@ -143,6 +154,7 @@ def mould_of(
     paddings: Sequence[Path],
     name: str | None,
     part_index: int,
+    kind: type[TextDelta | ReasoningDelta],
 ) -> Mould | None:
     """The mould of an event, given what it says, where the words stand in it, and where padding that nobody reads."""
     if len(data) > _LARGEST:
@@ -155,7 +167,7 @@ def mould_of(
     end = len(data[:-1].rstrip(" "))
     if data.endswith(" }"):  # Anthropic hides the length of its words behind blanks
         known.append(_Place(end, len(data) - 1))
-    return Mould(data, place, known, name, part_index)
+    return Mould(data, place, known, name, part_index, kind)
 
 
 def _place(data: str, payload: Any, path: Path) -> _Place | None:

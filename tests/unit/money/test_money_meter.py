@@ -50,6 +50,15 @@ def delta(delta):
     return Delta(part_index=0, delta=delta)
 
 
+@pytest.mark.parametrize("kind", [TextDelta, ReasoningDelta])
+@pytest.mark.parametrize("words", [("x" * 40,), ("wörter", " und", " \ud83d", "\ude00")])
+def test_words_weigh_the_same_however_they_are_told(kind, words):
+    meter = Meter()
+    meter.said(kind, words)
+    assert meter.read(REQUEST) == read(*(delta(kind(content=word)) for word in words))
+    assert meter.read(REQUEST) != read()
+
+
 def test_the_providers_count_holds():
     usage = Usage(input_tokens=7, output_tokens=2)
     found = read(START, delta(TextDelta(content="x" * 400)), ResponseDone(usage=usage))

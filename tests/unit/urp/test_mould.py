@@ -3,6 +3,7 @@
 import pytest
 
 from monoize import wirejson
+from monoize.urp import TextDelta
 from monoize.urp.mould import mould_of
 
 DATA = '{"type":"delta","number":12,"at":{"words":"hi","n":3},"noise":"abc"}'
@@ -10,7 +11,7 @@ WORDS = ("at", "words")
 
 
 def made(data=DATA, paddings=(("number",), ("noise",)), words=WORDS):
-    return mould_of(data, wirejson.loads(data), words, paddings, "delta", 7)
+    return mould_of(data, wirejson.loads(data), words, paddings, "delta", 7, TextDelta)
 
 
 def test_knows_its_part_and_the_name_of_its_events():
