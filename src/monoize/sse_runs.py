@@ -37,10 +37,9 @@ class Run(Frame, frozen=True):
 
     @classmethod
     def of(cls, mould: Mould, pieces: Sequence[bytes], words: Sequence[str]) -> Run:
-        delta = mould.kind(content="".join(words))
-        return cls(
-            (Delta(part_index=mould.part_index, delta=delta),), None, True, mould, pieces, words
-        )
+        said = mould.kind(content="".join(words))
+        delta = Delta(part_index=mould.part_index, delta=said)
+        return cls((delta,), None, True, mould, pieces, words)
 
     def frames(self) -> list[Frame]:
         """One for each event, as they would have been read one by one."""
@@ -55,9 +54,8 @@ class Run(Frame, frozen=True):
     def cut(self, many: int) -> tuple[Run, Run]:
         """The first events, and the others."""
         mould, pieces, words = self.said
-        return Run.of(mould, pieces[:many], words[:many]), Run.of(
-            mould, pieces[many:], words[many:]
-        )
+        first, rest = slice(many), slice(many, None)
+        return Run.of(mould, pieces[first], words[first]), Run.of(mould, pieces[rest], words[rest])
 
     @property
     def said(self) -> Said:
