@@ -224,6 +224,8 @@ def test_a_list_is_filtered(alice):
     _, found = alice.json("GET", "/v1/agent/runs?running=true")
     assert found["data"] == []
     assert alice.json("GET", "/v1/agent/runs?outcom=x")[0] == 400
+    status, told = alice.json("GET", f"/v1/agent/runs?state={'x' * 257}")
+    assert (status, told["error"]["param"]) == (400, "state")
 
 
 # --- what may be asked for ---

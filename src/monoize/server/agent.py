@@ -18,7 +18,7 @@ from monoize.pipeline.call import Answer, Body
 from monoize.server.agents import Agents
 from monoize.server.http import HttpRequest, json_answer, read_json
 from monoize.server.state import State
-from monoize.store.agent_runs import RunFilter
+from monoize.store.agent_runs import LONGEST_FILTER, RunFilter
 from monoize.store.paging import LARGEST_PAGE
 
 if TYPE_CHECKING:
@@ -207,6 +207,9 @@ def _filter(query: Mapping[str, str]) -> RunFilter:
     running = query.get("running")
     if running not in (None, "true", "false"):
         raise InvalidRequest("running must be true or false", param="running")
+    long = next((name for name, value in query.items() if len(value) > LONGEST_FILTER), None)
+    if long is not None:
+        raise InvalidRequest(f"{long} has more than {LONGEST_FILTER} characters", param=long)
     named = {name: query[name] for name in _FILTERS if name in query}
     return RunFilter(**named, running=None if running is None else running == "true")
 

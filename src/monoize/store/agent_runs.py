@@ -12,7 +12,17 @@ from monoize.store.paging import bounded
 from monoize.store.tables import agent_runs
 from monoize.store.upsert import upsert
 
-__all__ = ["RunFilter", "RunRow", "drop", "find", "old", "page", "put", "totals"]
+__all__ = [
+    "LONGEST_FILTER",
+    "RunFilter",
+    "RunRow",
+    "drop",
+    "find",
+    "old",
+    "page",
+    "put",
+    "totals",
+]
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +45,9 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_ms: int = 0
     created_at: int  # milliseconds since the epoch
     ended_at: int | None = None
+
+
+LONGEST_FILTER = 256  # letters of a text that runs are looked for by
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):

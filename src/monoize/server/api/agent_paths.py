@@ -16,7 +16,7 @@ from monoize.agent.runs.entries import EntryPage, Payload
 from monoize.agent.runs.offered import OfferedSource
 from monoize.agent.runs.preview import Preview
 from monoize.agent.runs.request import RunRequest
-from monoize.store.agent_runs import RunFilter, RunRow
+from monoize.store.agent_runs import LONGEST_FILTER, RunFilter, RunRow
 from monoize.store.paging import LARGEST_PAGE
 from monoize.telemetry.agent_runs import Figures
 
@@ -269,7 +269,7 @@ def _header(name: str) -> Schema:
 
 
 def _filters() -> list[Schema]:
-    text = {"type": "string", "maxLength": 256}
+    text = {"type": "string", "maxLength": LONGEST_FILTER}
     names = [name for name in RunFilter.__struct_fields__ if name != "running"]
     return [
         *(_query(name, text) for name in (*names, "after")),
