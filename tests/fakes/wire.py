@@ -116,6 +116,7 @@ class WireTransport(asyncio.Transport):
 
     def _lose(self) -> None:
         self._protocol.connection_lost(None)
+        self._protocol = None
         self.lost.set()
 
     @override

@@ -120,6 +120,7 @@ class Connection(asyncio.Protocol):
     def _resign(self) -> None:
         """The connection ends, or is another's."""
         self._server.connections.discard(self)
+        self._reader.close()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -204,6 +205,7 @@ class Connection(asyncio.Protocol):
         finally:
             if turn.task is not None:
                 self._server.tasks.discard(turn.task)
+                turn.task = None  # cancelled, it keeps a traceback, and that all of the call
             if turn is self._current:
                 self._break_off(turn)
 

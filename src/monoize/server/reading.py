@@ -98,6 +98,11 @@ class RequestReader:
                     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head is too large."
                 )
 
+    def close(self) -> None:
+        """Nothing more will come. It holds the connection that holds it, and so does its parser: the collector need not find out."""
+        self._turn = None
+        del self._parser, self._line, self._take, self._header_bytes
+
     # --- of the parser ---
 
     def on_message_begin(self) -> None:

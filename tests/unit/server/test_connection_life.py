@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from contextvars import ContextVar
 from typing import Any
 
@@ -123,6 +125,31 @@ async def test_leaving_in_the_middle_of_a_stream_closes_it(reads):
     await wire.closed()
     assert stream.closed
     assert not wire.server.tasks
+
+
+@pytest.mark.spec("T40")
+@pytest.mark.parametrize(
+    "sent",
+    [b"", GET % b"wait", POST % (b"wait", 2) + b"{}", POST % (b"wait", 2) + b"{", b"GET /wait HT"],
+    ids=["nothing", "a stream", "a stream, its request with a body", "half a body", "half a head"],
+)
+async def test_nothing_of_one_that_left_waits_for_the_collector(sent):
+    _, door = streaming(b"one", b"two", gate=asyncio.Event().wait)
+    wire = Wire(Doors(wait=door))
+    gc.collect()
+    gc.disable()
+    try:
+        if sent:
+            wire.send(sent)
+        await wire.settled()
+        wire.leave()
+        await wire.closed()
+        connection = weakref.ref(wire.connection)
+        wire.app.seen.clear()
+        del wire
+        assert connection() is None, gc.get_referrers(connection())
+    finally:
+        gc.enable()
 
 
 async def test_those_that_wait_behind_one_that_left_are_forgotten():

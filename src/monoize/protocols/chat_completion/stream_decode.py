@@ -141,7 +141,7 @@ class ChatStreamDecoder(RunDecoder):
 
     def _choice(self, index: int) -> ChoiceReader:
         if index not in self._choices:
-            self._choices[index] = ChoiceReader(index, lambda: next(self._parts), self._ids)
+            self._choices[index] = ChoiceReader(index, self._parts.__next__, self._ids)
         return self._choices[index]
 
     def _start(self) -> ResponseStart:
