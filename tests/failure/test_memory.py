@@ -22,9 +22,9 @@ LEFT = 5_000 if SOAK else 250
 STEPS = 10 if SOAK else 5
 WARM_STEPS = 2  # both cells were met, and caches and the allocator have what they need
 CALLERS = 64
-# What a process may grow by meanwhile: pages of the database's cache, and what the allocator keeps in pieces, five MiB in all.
-# Over the whole count that is a few tens of bytes per request; over the part, two kilobytes: a request that is not let go takes seven.
-ALLOWED_MIB = 16.0 if SOAK else 12.0
+# What a process may grow by meanwhile: pages of the database's cache, and what the allocator keeps in pieces, a few MiB in all.
+# Over the whole count that is some ten bytes per request; over the part, a kilobyte: a request that is not let go takes seven.
+ALLOWED_MIB = 8.0
 POOLED = 2 * CALLERS  # connections of callers and to the provider that may still be there
 CHAT = Cell("chat", "chat")
 CROSS = Cell("messages", "chat")
