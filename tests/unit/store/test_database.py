@@ -513,7 +513,8 @@ class TestPostgresqlAway:
             await database.aclose()
             postgresql.drop(name)
         assert values == {3}
-        assert len(tries) == 3
+        # More than three: run again, it may have its first row before the other is woken.
+        assert len(tries) >= 3
 
     async def test_what_others_wrote_meanwhile_is_seen_whatever_the_server_is_set_to(
         self, postgresql, tmp_path
