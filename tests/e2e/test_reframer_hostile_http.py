@@ -213,6 +213,8 @@ def test_who_leaves_leaves_nothing_behind(place: GatewayProcess):
 
 
 def test_the_log_stays_short(place: GatewayProcess):
+    make, status, _ = BATCHES["items full of mistakes"]
+    assert sent(place.port, "/v1/reframe/batch", make()).status == status
     lines = [line for line in place.log_text().splitlines() if "monoize.reframer" in line]
     assert lines
     assert max(map(len, lines)) < 8000
