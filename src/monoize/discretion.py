@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from urllib.parse import quote, quote_plus, urlsplit
 
+import msgspec
+
 from monoize.settings import ChannelSettings
 
 __all__ = ["MASK", "Discretion", "channel_secrets", "forms", "password"]
@@ -51,6 +53,8 @@ def password(url: str | None) -> str | None:
 class Discretion:
     """Bytes on their way back, without secrets, wherever they are cut; one for each reply."""
 
+    __slots__ = ("_forms", "_held", "_letters")
+
     def __init__(self, secrets: Iterable[str]) -> None:
         self._forms, self._letters = _byte_forms(tuple(secrets))
         self._held = b""
@@ -78,21 +82,28 @@ class Discretion:
 
     def guarding(self, taker: Callable[[bytes], bool]) -> Callable[[bytes], bool]:
         """The same taker, but for chunks that `feed` would change, or would not give back alone and whole."""
-        letters, forms = self._letters, self._forms
+        return _Guard(self, taker).taken
 
-        def taken(chunk: bytes) -> bool:
-            if self._held or not chunk or chunk[-1] in letters:
-                return False
-            for form in forms:
-                if chunk.find(form) >= 0:  # cheaper than `in` (see `sse_runs`)
-                    return False
-            return taker(chunk)
-
-        return taken
+    def is_needed(self, chunk: bytes) -> bool:
+        """Whether `feed` would give back anything but this chunk."""
+        if self._held or not chunk or chunk[-1] in self._letters:
+            return True
+        for form in self._forms:  # noqa: SIM110 - a generator would cost more than the rest of it
+            if chunk.find(form) >= 0:  # cheaper than `in` (see `sse_runs`)
+                return True
+        return False
 
     def close(self) -> bytes:
         held, self._held = self._held, b""
         return held
+
+
+class _Guard(msgspec.Struct, frozen=True, eq=False):
+    discretion: Discretion
+    taker: Callable[[bytes], bool]
+
+    def taken(self, chunk: bytes) -> bool:
+        return not self.discretion.is_needed(chunk) and self.taker(chunk)
 
 
 def _beginning(form: bytes, data: bytes) -> int:

@@ -71,6 +71,8 @@ class Reply(msgspec.Struct, kw_only=True):
 class StreamDecoder(ABC):
     """Wire events -> frames. One per stream; it never raises on what a provider may write."""
 
+    __slots__ = ()
+
     @abstractmethod
     def decode(self, event: WireEvent) -> Frame:
         """The events that one wire event becomes; perhaps none."""
@@ -82,6 +84,8 @@ class StreamDecoder(ABC):
 
 class StreamEncoder(ABC):
     """Frames -> wire events. One per stream."""
+
+    __slots__ = ("_model_paths", "reply")
 
     def __init__(self, reply: Reply, model_paths: tuple[tuple[str, ...], ...] = ()) -> None:
         self.reply = reply

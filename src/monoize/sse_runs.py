@@ -67,6 +67,8 @@ class Run(Frame, frozen=True):
 class ReadsRuns(ABC):
     """A decoder that can be told of events instead of being given each."""
 
+    __slots__ = ()
+
     @property
     @abstractmethod
     def mould(self) -> Mould | None:
@@ -79,6 +81,8 @@ class ReadsRuns(ABC):
 
 class WritesRuns(ABC):
     """An encoder that can write them in one piece."""
+
+    __slots__ = ()
 
     @abstractmethod
     def run(
@@ -110,6 +114,21 @@ def prefix_of(block: bytes, event: WireEvent) -> bytes | None:
 class RunCutter:
     """Finds the events of one mould at the beginning of some bytes that begin with an event."""
 
+    __slots__ = (
+        "_between",
+        "_first",
+        "_glue",
+        "_head",
+        "_is_bare",
+        "_last",
+        "_lines",
+        "_prefix",
+        "_sample",
+        "_tail",
+        "end",
+        "mould",
+    )
+
     def __init__(self, mould: Mould, prefix: bytes, end: bytes, sample: WireEvent) -> None:
         """`prefix` and `end` stand around the data of each; `sample`: an event of the mould."""
         self.mould = mould
@@ -117,7 +136,6 @@ class RunCutter:
         self._prefix = prefix
         self._first, self._last = mould.first.encode(), mould.last.encode()
         self._head, self._tail = prefix + self._first, self._last + end
-        self._start, self._stop = len(self._head), -len(self._tail)
         self._between = end + prefix
         self._lines = self._between.count(b"\n")
         self._glue = self._tail + self._head
@@ -127,9 +145,10 @@ class RunCutter:
 
     def whole(self, data: bytes) -> Said | None:
         """All events that are there; None if there is anything else."""
-        if not data.endswith(self._tail) or not data.startswith(self._head):
+        head, tail = self._head, self._tail
+        if not data.endswith(tail) or not data.startswith(head):
             return None
-        piece = data[self._start : self._stop]
+        piece = data[len(head) : -len(tail)]
         if piece.find(b"\n") < 0:  # one event, as most reads are
             only = self._words(piece)
             return (self.mould, (piece,), (only,)) if only else None

@@ -28,6 +28,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 class Ticket(ABC):
     """One admitted call. Whoever got it settles it, in every case; the first time counts."""
 
+    __slots__ = ()
+
     headers: Mapping[str, str] = {}  # what the caller is told about its limits
     captures: bool = False  # whether `keep` wants to know what the caller was sent
 

@@ -65,6 +65,24 @@ def provider_protocol(candidate: Candidate) -> Protocol:
 class Attempt:
     """Owns the upstream reply from `send` to `close`."""
 
+    __slots__ = (
+        "_exchange",
+        "_is_unruled",
+        "_rules",
+        "_sent",
+        "_wire",
+        "call",
+        "candidate",
+        "key_chain",
+        "kit",
+        "protocol",
+        "provider_chain",
+        "replays",
+        "request",
+        "same_dialect",
+        "trace",
+    )
+
     def __init__(self, call: Call, kit: Kit, trace: Trace, candidate: Candidate) -> None:
         self.call = call
         self.candidate = candidate

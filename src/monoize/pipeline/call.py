@@ -226,6 +226,8 @@ class Trace(msgspec.Struct, kw_only=True):
 class Body(Interface):
     """A body that is written as it comes; whoever got it closes it, read or not."""
 
+    __slots__ = ()
+
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
     async def aclose(self) -> None: ...
@@ -243,6 +245,8 @@ class Outlet(Interface):
 
 class PassingBody(Body):
     """A body that can also push some of its bytes, between those that are asked for and in their order."""
+
+    __slots__ = ()
 
     @abstractmethod
     def pass_to(self, outlet: Outlet) -> None:

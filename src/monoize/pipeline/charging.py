@@ -129,18 +129,25 @@ class LedgerAdmission(Admission):
 
 
 class _LedgerTicket(Ticket):
-    _is_open = True
-    _ended_well = False
+    __slots__ = (
+        "_call",
+        "_desk",
+        "_ended_well",
+        "_grant",
+        "_is_open",
+        "_trace",
+        "captures",
+        "headers",
+    )
 
     def __init__(self, desk: Desk, call: Errand, trace: Trace, grant: Grant | None = None) -> None:
         self._desk = desk
         self._call = call
         self._trace = trace
         self._grant = grant  # None: its key has no limits
-        if grant is not None:
-            self.headers = limits.headers(grant)
-        if desk.captures is not None:
-            self.captures = self._capture != "off"
+        self._is_open, self._ended_well = True, False
+        self.headers = Ticket.headers if grant is None else limits.headers(grant)
+        self.captures = desk.captures is not None and self._capture != "off"
 
     @property
     def _capture(self) -> str:

@@ -31,6 +31,8 @@ ReadsError = Callable[[int, Any], ProviderError]  # status and body -> what the 
 class Exchange:
     """Owns the reply from `send` to `close`."""
 
+    __slots__ = ("kit", "line", "reply", "trace")
+
     def __init__(self, candidate: Candidate, kit: Kit, trace: Trace) -> None:
         self.line = kit.lines.of(candidate, kit.timeouts)
         self.kit = kit

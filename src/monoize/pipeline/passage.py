@@ -30,13 +30,19 @@ class Passage(msgspec.Struct, frozen=True, eq=False):
 
     def open(self, is_free: Callable[[], bool], sink: Sink) -> None:
         """`is_free`: whether the sink may be given something now."""
-        whole_run = self.reader.whole_run
+        self.chunks.pass_to(_Opened(self.reader, is_free, sink).taken)
 
-        def taken(chunk: bytes) -> bool:
-            said = whole_run(chunk) if is_free() else None
-            if said is None:
-                return False
-            sink(*said)
-            return True
 
-        self.chunks.pass_to(taken)
+class _Opened(msgspec.Struct, frozen=True, eq=False):
+    """Not the passage itself, which knows the connection that this is handed to."""
+
+    reader: RunReader
+    is_free: Callable[[], bool]
+    sink: Sink
+
+    def taken(self, chunk: bytes) -> bool:
+        said = self.reader.whole_run(chunk) if self.is_free() else None
+        if said is None:
+            return False
+        self.sink(*said)
+        return True

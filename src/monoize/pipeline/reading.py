@@ -18,6 +18,8 @@ _TRIES = 8  # in one chunk: where kinds of events take turns, looking for runs i
 class FrameReader:
     """Every event on its own."""
 
+    __slots__ = ("_decoder", "_parser")
+
     def __init__(self, parser: StreamParser, decoder: StreamDecoder) -> None:
         self._parser = parser
         self._decoder = decoder
@@ -35,6 +37,8 @@ class RunReader(FrameReader):
 
     The parser never sees a run: it has ended an event before, and what follows begins with another.
     """
+
+    __slots__ = ("_cutter", "_end", "_known", "_limit", "_runs")
 
     def __init__(self, parser: SseParser, decoder: StreamDecoder, runs: ReadsRuns) -> None:
         """`runs`: the decoder too, as one that reads them."""

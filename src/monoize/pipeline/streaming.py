@@ -8,9 +8,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
 
+import msgspec
 from typing_extensions import override
 
 from monoize.errors import MonoizeError
+from monoize.money.meter import Meter
 from monoize.pipeline.admission import Ending, Ticket
 from monoize.pipeline.call import Outlet, PassingBody
 from monoize.pipeline.received import Batches, Live, Received, stream_failure
@@ -51,6 +53,22 @@ class StreamBody(PassingBody):
     It owns the upstream call: closing it, read or not, cuts the provider off (T18).
     """
 
+    __slots__ = (
+        "_encoder",
+        "_ended",
+        "_opening",
+        "_outlet",
+        "_reading",
+        "_runs",
+        "_sent",
+        "_silence",
+        "_sse",
+        "_ticket",
+        "_unsaid",
+        "_writer",
+        "quiet_since",
+    )
+
     def __init__(
         self,
         opening: asyncio.Future[Received],
@@ -69,7 +87,7 @@ class StreamBody(PassingBody):
         self._ended = False  # the last event has come, and the call is settled
         self._sent: list[bytes] = []
         self._outlet: Outlet | None = None
-        self._quiet_since = 0.0  # by the loop's clock, once it is read
+        self.quiet_since = 0.0  # by the loop's clock, once it is read
         self._runs = encoder if isinstance(encoder, WritesRuns) else None
         self._sse = writer if isinstance(writer, SseWriter) else None
         self._reading = self._read()
@@ -119,7 +137,7 @@ class StreamBody(PassingBody):
                     yield writer.keep_alive
             live = _as_stream(opening.result())
             encoder.reply.replays = live.replays
-            self._quiet_since = now()
+            self.quiet_since = now()
             self._open_passage(live)
             async with aclosing(live):
                 async for batch in live:
@@ -127,10 +145,10 @@ class StreamBody(PassingBody):
                         self._ended = True
                         await self._settle_end(live.end)  # before the caller has its last byte
                     data = self._written(batch)
-                    if not data and now() - self._quiet_since + _EARLY < silence:
+                    if not data and now() - self.quiet_since + _EARLY < silence:
                         continue
                     yield data or writer.keep_alive
-                    self._quiet_since = now()
+                    self.quiet_since = now()
         except MonoizeError as error:
             # A provider that breaks off after its last event has said everything.
             if not self._ended:
@@ -147,17 +165,8 @@ class StreamBody(PassingBody):
 
     def _open_passage(self, live: Live) -> None:
         outlet, passage, now = self._outlet, live.passage, asyncio.get_running_loop().time
-        if outlet is None or passage is None:
-            return
-        count, push = live.meter.said, outlet.push
-
-        def passed(mould: Mould, pieces: Sequence[bytes], words: Sequence[str]) -> None:
-            count(mould.kind, words)
-            data = self._run(mould, pieces, words)
-            push(data or self._run_in_steps(Run.of(mould, pieces, words)))
-            self._quiet_since = now()
-
-        passage.open(outlet.is_free, passed)
+        if outlet is not None and passage is not None:
+            passage.open(outlet.is_free, _Sink(self, live.meter, outlet, now).take)
 
     def _written(self, batch: list[Frame]) -> bytes:
         """What the caller gets of it; empty where that is nothing."""
@@ -175,21 +184,21 @@ class StreamBody(PassingBody):
         return b"".join([*pieces, self._events(wires)])
 
     def _whole_run(self, run: Run) -> bytes:
-        return self._run(*run.said) or self._run_in_steps(run)
+        return self.run(*run.said) or self.run_in_steps(run)
 
-    def _run(self, mould: Mould, pieces: Sequence[bytes], words: Sequence[str]) -> bytes | None:
+    def run(self, mould: Mould, pieces: Sequence[bytes], words: Sequence[str]) -> bytes | None:
         """In one piece; None where it has to be written event by event."""
         runs, sse = self._runs, self._sse
         if runs is None or sse is None:
             return None
         return runs.run(mould, pieces, words, sse)
 
-    def _run_in_steps(self, run: Run) -> bytes:
+    def run_in_steps(self, run: Run) -> bytes:
         """Event by event, after the first of which the encoder may know how to write the others."""
         few, others = run.cut(_LESSON)
         said = self._one_by_one(few)
         if others.pieces:
-            said += self._run(*others.said) or self._one_by_one(others)
+            said += self.run(*others.said) or self._one_by_one(others)
         return said
 
     def _one_by_one(self, run: Run) -> bytes:
@@ -219,6 +228,22 @@ class StreamBody(PassingBody):
                 error=error,
             )
         )
+
+
+class _Sink(msgspec.Struct, frozen=True, eq=False):
+    """Of words that pass by whoever reads the body (see `passage`)."""
+
+    body: StreamBody
+    meter: Meter
+    outlet: Outlet
+    now: Callable[[], float]
+
+    def take(self, mould: Mould, pieces: Sequence[bytes], words: Sequence[str]) -> None:
+        body = self.body
+        self.meter.said(mould.kind, words)
+        data = body.run(mould, pieces, words)
+        self.outlet.push(data or body.run_in_steps(Run.of(mould, pieces, words)))
+        body.quiet_since = self.now()
 
 
 def _as_stream(received: Received) -> Live:

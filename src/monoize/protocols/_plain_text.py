@@ -80,6 +80,8 @@ class PlainTextDecoder(StreamDecoder):
     What such an event would have changed in the decoder is made up for when the run is over.
     """
 
+    __slots__ = ("_earlier", "_known", "_last", "_lessons", "_mould", "_place", "_run")
+
     def __init__(self) -> None:
         self._mould: Mould | None = None  # of the run that goes on
         self._known: Mould | None = None  # the last one that was learned
@@ -179,6 +181,8 @@ class Cast(msgspec.Struct, frozen=True):
 
 class PlainTextEncoder(StreamEncoder):
     """An encoder that writes every frame in full, but for those of a run of plain deltas."""
+
+    __slots__ = ("_cast", "_ends", "_fits", "_passed", "_replayed", "_run", "_spoken")
 
     def __init__(self, reply: Reply, model_paths: tuple[tuple[str, ...], ...] = ()) -> None:
         super().__init__(reply, model_paths)

@@ -18,6 +18,8 @@ __all__ = ["RunDecoder", "RunEncoder"]
 
 
 class RunDecoder(PlainTextDecoder, ReadsRuns):
+    __slots__ = ()
+
     @property
     @override
     def mould(self) -> Mould | None:
@@ -30,6 +32,8 @@ class RunDecoder(PlainTextDecoder, ReadsRuns):
 
 
 class RunEncoder(PlainTextEncoder, WritesRuns):
+    __slots__ = ("_run_glue", "_run_head", "_run_of", "_run_tail")
+
     def __init__(self, reply: Reply, model_paths: tuple[tuple[str, ...], ...] = ()) -> None:
         super().__init__(reply, model_paths)
         self._run_of: Mould | Cast | None = None  # that the next three belong to

@@ -31,18 +31,25 @@ class Line(Interface):
 class ArrivingBody(RequestBody):
     """`is_taken`: its reader has seen the end of it, so only the caller's leaving can still come."""
 
-    # As they are for a body that has come with its head, in one piece, and is taken at once.
-    is_taken = False
-    _size = 0
-    _is_asked_for = True
-    _is_over = False
-    _gone = False
-    _unwanted = False
-    _waiter: asyncio.Future[None] | None = None
+    __slots__ = (
+        "_gone",
+        "_is_asked_for",
+        "_is_over",
+        "_line",
+        "_pieces",
+        "_size",
+        "_unwanted",
+        "_waiter",
+        "is_taken",
+    )
 
     def __init__(self, line: Line) -> None:
         self._line = line
         self._pieces: list[bytes] = []
+        self._size = 0
+        self._is_asked_for = True
+        self.is_taken = self._is_over = self._gone = self._unwanted = False
+        self._waiter: asyncio.Future[None] | None = None
 
     # --- for its reader ---
 

@@ -65,7 +65,7 @@ class Connection(asyncio.Protocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._transport = transport
-        self._outlet = Outlet(transport)
+        self._outlet = Outlet(transport, self._loop)
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) else None
         self._reader = RequestReader(self, self._take, lambda: self._app.header_bytes, address)
@@ -254,6 +254,7 @@ class Connection(asyncio.Protocol):
     def _end(self) -> None:
         self._is_deaf = True
         self._waiting.clear()
+        self._outlet.flush()
         self._transport.close()
 
     def _closes_after(self, turn: Turn) -> bool:

@@ -53,6 +53,8 @@ class CallerGone(Exception):
 class RequestBody(Interface):
     """What a caller sends after the head, as it arrives; each byte of it is given out once."""
 
+    __slots__ = ()
+
     def whole(self) -> bytes | None:
         """All of it, if it is here to its end."""
 

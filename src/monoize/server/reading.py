@@ -7,6 +7,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 import httptools
+import msgspec
 
 from monoize.server.arriving import ArrivingBody, Line
 from monoize.server.http import FORWARDED, HttpRequest, name_of, names_known, path_of, query_of
@@ -39,22 +40,35 @@ class WebSocketWanted(Exception):
         self.opening = opening
 
 
-class Turn:
+class Turn(msgspec.Struct, eq=False):
     """A request in its place among those of its connection."""
 
-    is_answering = False
-    is_written = False  # the head of its answer is out
+    request: HttpRequest
+    body: ArrivingBody
+    keeps_alive: bool  # as far as the caller is concerned
+    is_answering: bool = False
+    is_written: bool = False  # the head of its answer is out
     refusal: bytes | None = None  # what is said instead of an answer
     task: asyncio.Task[None] | None = None
-
-    def __init__(self, request: HttpRequest, body: ArrivingBody, *, keeps_alive: bool) -> None:
-        self.request = request
-        self.body = body
-        self.keeps_alive = keeps_alive  # as far as the caller is concerned
 
 
 class RequestReader:
     """`take` gets each request; `header_bytes` says how large a head may be that does not come to its end."""
+
+    __slots__ = (
+        "_address",
+        "_came_bytes",
+        "_earlier",
+        "_fields",
+        "_header_bytes",
+        "_line",
+        "_parser",
+        "_take",
+        "_target",
+        "_turn",
+        "in_head",
+        "late_bytes",
+    )
 
     def __init__(
         self,
@@ -157,7 +171,7 @@ class RequestReader:
         self._target, self._fields = b"", {}
         if self._earlier:
             self._earlier = []
-        self._turn = turn = Turn(request, body, keeps_alive=keeps_alive)
+        self._turn = turn = Turn(request, body, keeps_alive)
         self._take(turn)
 
     def on_body(self, data: bytes) -> None:

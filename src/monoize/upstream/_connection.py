@@ -40,6 +40,39 @@ class Connection(asyncio.Protocol):
     Its owner is the pool: `on_lost` tells it of the end, however that came.
     """
 
+    __slots__ = (
+        "_chunks",
+        "_drain",
+        "_error",
+        "_fields",
+        "_is_framed",
+        "_is_paused",
+        "_keeps_alive",
+        "_loop",
+        "_parser",
+        "_poll",
+        "_timer",
+        "_timer_at",
+        "_transport",
+        "_unheard",
+        "_waiter",
+        "deadline",
+        "exchanges",
+        "expects",
+        "has_head",
+        "headers",
+        "heard",
+        "held",
+        "idle_since",
+        "is_lost",
+        "on_body",
+        "on_header",
+        "on_lost",
+        "origin",
+        "status",
+        "taker",
+    )
+
     def __init__(self, origin: Origin, loop: asyncio.AbstractEventLoop) -> None:
         self.origin = origin
         self.on_lost: Callable[[Connection], None] | None = None

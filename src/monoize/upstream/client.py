@@ -63,6 +63,8 @@ class Passable(AsyncIterator[bytes]):
 class UpstreamReply(ABC):
     """What came back. Whoever got it closes it, in every case."""
 
+    __slots__ = ()
+
     status: int
     headers: Mapping[str, str]  # names in lower case
 

@@ -113,6 +113,8 @@ def _rest(body: bytes | Streamed, connection: Connection) -> Upload | None:
 class _Reply(UpstreamReply):
     """Lets go of the connection when it is closed: what another call reads there is not its affair (T17)."""
 
+    __slots__ = ("_idle_seconds", "_upload", "connection", "headers", "pool", "status")
+
     def __init__(
         self, pool: Pool, connection: Connection, idle_seconds: float, upload: Upload | None
     ) -> None:
