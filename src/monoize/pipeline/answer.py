@@ -10,7 +10,7 @@ from monoize import wirejson
 from monoize.pipeline.admission import Ending, Ticket
 from monoize.pipeline.call import Answer, Call, Errand, Trace
 from monoize.pipeline.kit import Kit
-from monoize.pipeline.received import Live, Received, Whole
+from monoize.pipeline.received import Received, Whole
 from monoize.pipeline.streaming import StreamBody, abandon
 from monoize.protocol import Reply
 from monoize.urp import Losses
@@ -31,7 +31,7 @@ async def _unary(
     call: Call, receiving: Receiving, kit: Kit, trace: Trace, ticket: Ticket
 ) -> Answer:
     received = await receiving
-    if isinstance(received, Live):  # attempts collect a stream that the caller did not ask for
+    if not isinstance(received, Whole):  # attempts collect a stream that nobody asked for
         raise TypeError("a stream for a caller that wants one reply")
     body = received.raw
     if body is None:
