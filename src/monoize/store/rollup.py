@@ -35,9 +35,10 @@ from sqlalchemy.dialects import sqlite
 
 from monoize.store.rollup_facts import (
     COUNTED,
-    COUNTING_ALL_OF_ROWS,
+    COUNTING_PLACED,
     COUNTING_SUMS,
     COUNTS,
+    COUNTS_OF_SUMS,
     FACTS,
     GRAINS,
     HISTOGRAMS,
@@ -51,6 +52,7 @@ from monoize.store.rollup_facts import (
     coded,
     number,
     owner,
+    placed,
 )
 from monoize.store.tables import (
     fold_groups,
@@ -69,7 +71,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Folded", "fold", "fold_before_removal", "forget_hours", "is_due", "rest_mark"]
 
-STEP = 1000  # rows that one transaction folds at most
+STEP = 2000  # rows that one transaction folds at most
 _LAG_MS = 10_000  # a younger row is likely to be under way
 _GAP_MS = HOUR  # a number that is missing for so long belongs to nobody
 _WIDEST_GAP = 20_000  # numbers: nobody writes down more of them
@@ -218,11 +220,18 @@ def _add(connection: Connection, **rows: Any) -> None:
 
 @cache
 def _gathering(of: str) -> Insert:
-    """Each row is read once, and those of a minute that are alike become one: everything after it has few to read."""
+    """Each row is read once, and those of a minute that are alike become one: everything after it has few to read.
+
+    Those whose latencies have the same places in the histograms come first: so few are counted for each of sixty bounds.
+    """
     names = ("start", *WHO, *WHAT, *COUNTS, *LATENCIES)
     rows = select(*(FACTS[name].label(name) for name in names)).where(*_ROWS[of]).subquery("row")
-    alike = [begin(rows.c.start, MINUTE), *(rows.c[name] for name in (*WHO, *WHAT))]
-    grouped = select(*alike, COUNTING_ALL_OF_ROWS).select_from(rows).group_by(*alike)
+    minute = begin(rows.c.start, MINUTE).label("minute")
+    alike = [minute, *(rows.c[name] for name in (*WHO, *WHAT))]
+    places = [placed(what).label(f"{what}_place") for what in LATENCIES]
+    few = select(*alike, *places, COUNTS_OF_SUMS).group_by(*alike, *places).subquery("few")
+    told_apart = [few.c.minute, *(few.c[name] for name in (*WHO, *WHAT))]
+    grouped = select(*told_apart, COUNTING_PLACED).group_by(*told_apart)
     filled = ["start", *WHO, *WHAT, *COUNTS, *HISTOGRAMS]
     return insert(fold_groups).from_select(filled, grouped)
 

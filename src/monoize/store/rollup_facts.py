@@ -24,7 +24,7 @@ from monoize.store.tables import USAGE_COUNTS, request_logs
 __all__ = [
     "BOUNDS",
     "COUNTED",
-    "COUNTING_ALL_OF_ROWS",
+    "COUNTING_PLACED",
     "COUNTING_ROWS",
     "COUNTING_SUMS",
     "COUNTS",
@@ -47,6 +47,7 @@ __all__ = [
     "owner",
     "owner_of",
     "percentile",
+    "placed",
 ]
 
 MINUTE: Final = 60_000
@@ -163,8 +164,22 @@ COUNTS_OF_ROWS = text(", ".join(f"{FACTS[name]} AS {name}" for name in COUNTS))
 COUNTS_OF_SUMS = text(", ".join(f"sum({name}) AS {name}" for name in COUNTS))
 
 
-def _counting(counts: Sequence[str] = PLAIN_COUNTS, *, folded: bool) -> TextClause:
-    parts = [f"sum({name}) AS {name}" for name in counts]
+def placed(what: str) -> ColumnElement[Any]:
+    """How many bounds a latency has reached, found as in a dictionary; missing, as the latency is."""
+
+    def between(low: int, high: int) -> str:
+        if low == high:
+            return str(low)
+        middle = (low + high) // 2
+        below, above = between(low, middle), between(middle + 1, high)
+        return f"CASE WHEN {what} < {BOUNDS[middle]} THEN {below} ELSE {above} END"
+
+    place = between(0, len(BOUNDS))
+    return literal_column(f"CASE WHEN {what} IS NOT NULL THEN {place} END", BigInteger)
+
+
+def _counting(*, folded: bool) -> TextClause:
+    parts = [f"sum({name}) AS {name}" for name in PLAIN_COUNTS]
     for what, how_many in LATENCIES.items():
         below = [f"{what}_{place}" for place in range(len(BOUNDS))]
         if folded:
@@ -178,6 +193,18 @@ def _counting(counts: Sequence[str] = PLAIN_COUNTS, *, folded: bool) -> TextClau
     return text(", ".join(parts))
 
 
+def _counting_placed() -> TextClause:
+    parts = [f"sum({name}) AS {name}" for name in COUNTS]
+    for what, how_many in LATENCIES.items():
+        which = {how_many: f"{what}_place IS NOT NULL"}
+        which |= {f"{what}_{place}": f"{what}_place <= {place}" for place in range(len(BOUNDS))}
+        parts += [
+            f"coalesce(sum(calls) FILTER (WHERE {condition}), 0) AS {name}"
+            for name, condition in which.items()
+        ]
+    return text(", ".join(parts))
+
+
 # The counts of an overview with its histograms, added up, of single rows and of rows of overview_sums.
 HISTOGRAMS = tuple(
     name
@@ -186,8 +213,8 @@ HISTOGRAMS = tuple(
 )
 COUNTED = (*PLAIN_COUNTS, *HISTOGRAMS)
 COUNTING_ROWS = _counting(folded=False)
-COUNTING_ALL_OF_ROWS = _counting(COUNTS, folded=False)
 COUNTING_SUMS = _counting(folded=True)
+COUNTING_PLACED = _counting_placed()  # of sums of rows with the same `placed` latencies; all counts
 
 
 def percentile(count: int, below: Sequence[int], share: float) -> int | None:

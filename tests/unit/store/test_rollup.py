@@ -3,17 +3,18 @@
 import asyncio
 import os
 import random
+from bisect import bisect_right
 from itertools import groupby
 
 import pytest
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import BigInteger, create_engine, func, insert, literal, select, update
 
 from monoize.errors import DatabaseAway
 from monoize.store import rollup
 from monoize.store.log_filter import LogFilter
 from monoize.store.overview import pace
 from monoize.store.retention import Retention
-from monoize.store.rollup_facts import BOUNDS, DAY, HOUR, MINUTE, percentile
+from monoize.store.rollup_facts import BOUNDS, DAY, HOUR, MINUTE, percentile, placed
 from monoize.store.rollup_folding import keep_folded
 from monoize.store.rollup_read import RAW, Span, spans
 from monoize.store.tables import (
@@ -58,6 +59,10 @@ def opened(rng, number, **values):
     }
 
 
+def near_a_bound(rng):
+    return rng.choice(BOUNDS) + rng.choice((-1, 0, 1))
+
+
 def ended(rng):
     return {
         "status": rng.choice(ENDS),
@@ -65,8 +70,8 @@ def ended(rng):
         "charge": rng.randint(0, 10**10),
         "estimated": rng.random() < 0.3,
         "unpriced": rng.random() < 0.1,
-        "duration_ms": rng.choice((None, rng.randint(0, 400_000))),
-        "first_byte_ms": rng.choice((None, rng.randint(0, 3_000))),
+        "duration_ms": rng.choice((None, rng.randint(0, 400_000), near_a_bound(rng))),
+        "first_byte_ms": rng.choice((None, rng.randint(0, 3_000), near_a_bound(rng))),
         **{name: rng.choice((None, rng.randint(0, 5000))) for name in TOKENS},
     }
 
@@ -326,6 +331,17 @@ def test_a_time_is_made_of_the_largest_periods_that_fit():
         Span(RAW, day + DAY + HOUR, day + DAY + HOUR + 1),
     ]
     assert list(spans(5, 5, (DAY,))) == []
+
+
+def test_a_latency_is_placed_among_the_bounds():
+    near = [bound + step for bound in BOUNDS for step in (-1, 0, 1)]
+    engine = create_engine("sqlite://")
+    with engine.connect() as connection:
+        for latency in (None, 0, *near, 2**62):
+            given = select(literal(latency, BigInteger).label("wait")).subquery()
+            found = connection.scalar(select(placed("wait")).select_from(given))
+            assert found == (None if latency is None else bisect_right(BOUNDS, latency))
+    engine.dispose()
 
 
 @pytest.mark.parametrize("size", [1, 7, 400])
