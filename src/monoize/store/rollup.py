@@ -69,7 +69,7 @@ from monoize.store.upsert import upsert
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
 
-__all__ = ["Folded", "fold", "fold_before_removal", "forget_hours", "is_due", "rest_mark"]
+__all__ = ["Folded", "due", "fold", "fold_before_removal", "forget_hours", "rest_mark"]
 
 STEP = 2000  # rows that one transaction folds at most
 _LAG_MS = 10_000  # a younger row is likely to be under way
@@ -84,14 +84,18 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
     more: bool = False  # is due: fold again
 
 
-def is_due(connection: Connection, now: int) -> bool:
-    """Whether a fold would find something; a look that locks nothing."""
+def due(connection: Connection, now: int) -> int | None:
+    """Up to which number the log can be folded; None: a fold would find nothing. A look that locks nothing.
+
+    It reads every young row, and a busy gateway has more of them than one step folds: so it serves many steps.
+    """
     through = connection.scalar(select(fold_mark.c.through)) or 0
-    return _newest(connection, now) > through or bool(_ended(connection, 1))
+    newest = _newest(connection, now)
+    return newest if newest > through or _ended(connection, 1) else None
 
 
-def fold(connection: Connection, now: int, step: int = STEP) -> Folded:
-    """Some more of the log, in the caller's transaction; `now` is in milliseconds."""
+def fold(connection: Connection, now: int, step: int = STEP, *, upto: int | None = None) -> Folded:
+    """Some more of the log, in the caller's transaction; `now` is in milliseconds, `upto` what was found `due`."""
     through = _held(connection, waits=False)
     if through is None:  # another process is at it
         return Folded()
@@ -99,7 +103,7 @@ def fold(connection: Connection, now: int, step: int = STEP) -> Folded:
     if ended:
         _add(connection, some=ended)
         connection.execute(delete(fold_later).where(_later.id.in_(ended)))
-    newest = _newest(connection, now)
+    newest = _newest(connection, now) if upto is None else min(upto, _last(connection))
     reach = _reach(connection, through, newest, step)
     if reach > through:
         _write_down(connection, through, reach, now)
@@ -116,10 +120,10 @@ def fold_before_removal(connection: Connection, ids: Sequence[int]) -> None:
     through = _held(connection, waits=True) or 0
     written_down = select(_later.id).where(_later.id.in_(ids))
     late = set(connection.execute(written_down).scalars())
-    due = [number for number in ids if number > through or number in late]
-    if due:
-        _add(connection, some=due)
-        connection.execute(delete(fold_later).where(_later.id.in_(due)))
+    left = [number for number in ids if number > through or number in late]
+    if left:
+        _add(connection, some=left)
+        connection.execute(delete(fold_later).where(_later.id.in_(left)))
 
 
 def rest_mark(connection: Connection) -> None:
@@ -168,8 +172,11 @@ def _newest(connection: Connection, now: int) -> int:
     created = _log.created_at
     young = select(func.min(_log.id)).where(created > now - _LAG_MS, created < now + _LAG_MS)
     first = connection.scalar(young)
-    last = first - 1 if first is not None else connection.scalar(select(func.max(_log.id)))
-    return last or 0
+    return first - 1 if first is not None else _last(connection)
+
+
+def _last(connection: Connection) -> int:
+    return connection.scalar(select(func.max(_log.id))) or 0
 
 
 def _reach(connection: Connection, through: int, newest: int, step: int) -> int:

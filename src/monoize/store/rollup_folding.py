@@ -27,17 +27,17 @@ async def keep_folded(database: Database, clock: Clock, sleep: Sleep = asyncio.s
     while True:
         await sleep(_LOOK_SECONDS)
         try:
-            while await _folded_some(database, clock):
-                await sleep(_BETWEEN_STEPS_SECONDS)
+            await _fold_all(database, round(clock.now() * 1000), sleep)
         except DatabaseAway:
             pass  # it will be done when it is back
         except Exception:  # the outermost loop of a task: the next look may go well
             log.exception("the log could not be added up")
 
 
-async def _folded_some(database: Database, clock: Clock) -> bool:
-    """Whether there is more; nobody's lock is taken for nothing."""
-    now = round(clock.now() * 1000)
-    if not await database.read(partial(rollup.is_due, now=now)):
-        return False
-    return (await database.write(partial(rollup.fold, now=now))).more
+async def _fold_all(database: Database, now: int, sleep: Sleep) -> None:
+    """All that is due at this moment; nobody's lock is taken for nothing."""
+    upto = await database.read(partial(rollup.due, now=now))
+    if upto is None:
+        return
+    while (await database.write(partial(rollup.fold, now=now, upto=upto))).more:
+        await sleep(_BETWEEN_STEPS_SECONDS)
