@@ -33,7 +33,10 @@ log = logging.getLogger("monoize.ledger")
 BEAT_SECONDS = 5.0
 _FIRST_PAUSE = 0.1  # seconds before the database is tried again; doubled each time
 _LONGEST_PAUSE = 5.0
-_GATHERING_TURNS = 4  # of the event loop, while more comes in
+# A turn of the event loop that took less had nothing else to do: with anything at all to read or write it takes longer.
+_QUIET_TURN = 15e-6  # seconds
+_LONGEST_GATHERING = 0.002  # seconds, however busy the loop is
+_MANY = 16  # entries: so many are worth a transaction of their own kind
 
 Sleep = Callable[[float], Awaitable[None]]
 _Left: TypeAlias = tuple[Sequence[Operation], DatabaseAway]
@@ -83,6 +86,10 @@ class Writer:
         self._is_idle = True  # until it is woken up
         self._room = asyncio.Event()
         self._is_stopped = False
+        self._keeps_order = False  # until what waited through an outage is written
+        self._opened_last = (
+            False  # by the last transaction that had many of both kinds to choose from
+        )
         self._under_way = 0  # in the transaction that runs now
 
     @property
@@ -168,12 +175,17 @@ class Writer:
     async def _gather(self) -> None:
         """Let those come in who are about to: a transaction costs about as much as ten entries.
 
-        Nobody waits for a clock. One who is alone waits for a turn of the event loop that has nothing to do.
+        What else the loop has to do may bring more of them. So whoever is alone waits for one turn that is quiet, and in
+        a busy loop many come together: without that, small batches keep each other small.
         """
-        for _ in range(_GATHERING_TURNS):
-            count = len(self.queue)
+        monotonic, queue, most = self._clock.monotonic, self.queue, self._limits.batch
+        now = monotonic()
+        latest = now + _LONGEST_GATHERING
+        while now <= latest and len(queue) < most:
+            count, began = len(queue), now
             await asyncio.sleep(0)
-            if len(self.queue) == count:
+            now = monotonic()
+            if len(queue) == count and now - began < _QUIET_TURN:
                 return
 
     async def _write_some(self) -> bool:
@@ -200,7 +212,28 @@ class Writer:
             return [queue.popleft() for _ in range(most)]
         some = list(queue)
         queue.clear()
+        if self._keeps_order:
+            self._keeps_order = self.outage is not None
+        elif len(some) >= _MANY:
+            return self._of_one_kind(some)
         return some
+
+    def _of_one_kind(self, some: list[Operation]) -> list[Operation]:
+        """Openings, or all others, in turn; what is left waits for the next transaction.
+
+        Each kind writes to pages of its own, and openings alone need not wait for the disk. Those who are written together
+        come back together, so after a few turns there is nothing left to choose. Nobody overtakes an opening of their
+        own: a request closes only when it has been opened.
+        """
+        openings = [operation for operation in some if type(operation.what) is Entry]
+        if not openings or len(openings) == len(some):
+            self._opened_last = bool(openings)
+            return some
+        others = [operation for operation in some if type(operation.what) is not Entry]
+        self._opened_last = not self._opened_last
+        taken, left = (openings, others) if self._opened_last else (others, openings)
+        self.queue.extend(left)
+        return taken
 
     async def _unwritten(self, some: Sequence[Operation]) -> _Left | None:
         """Write them; None, or those that are left because the database is away."""
@@ -335,6 +368,7 @@ class Writer:
 
     def _went_away(self, left: Sequence[Operation], error: DatabaseAway) -> None:
         self.queue.extendleft(reversed(left))
+        self._keeps_order = True
         if self.outage is not None:
             return
         log.error("%s; going on from memory for %g s", error, self._limits.grace_seconds)

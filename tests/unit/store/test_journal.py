@@ -89,6 +89,84 @@ async def test_those_who_wait_together_share_a_transaction(book, faulty, databas
     assert await total(database) == (700, 0)
 
 
+class Kinds(FaultyDatabase):
+    """Tells of each transaction whether it has closings."""
+
+    def __init__(self, real):
+        super().__init__(real)
+        self.settling = []
+
+    async def book(self, booking, *, settles=True):
+        self.settling.append(settles)
+        return await super().book(booking, settles=settles)
+
+
+@pytest.mark.parametrize(
+    ("many", "expected"), [(3, [False, True]), (20, [False, True, False, True])]
+)
+async def test_many_of_both_kinds_are_written_in_turn(database, clock, many, expected):
+    kinds = Kinds(database)
+    book = journal(kinds, clock)
+    await book.start()
+    await asyncio.gather(*(book.open(opening(f"old{n}")) for n in range(many)))
+    kinds.gate.clear()
+    kinds.begun.clear()
+    kinds.settling.clear()
+    first = asyncio.create_task(book.open(opening("first")))
+    await kinds.begun.wait()  # while it is written, the others come
+    waiting = [asyncio.create_task(book.open(opening(f"new{n}"))) for n in range(many)]
+    waiting += [asyncio.ensure_future(book.close(closing(f"old{n}"))) for n in range(many)]
+    await asyncio.sleep(0)
+    kinds.gate.set()
+    await asyncio.gather(first, *waiting)
+    await asyncio.gather(*(book.close(closing(f"new{n}")) for n in range(many)))
+    await book.close(closing("first"))
+    await book.aclose()
+    # Few share one transaction; of many one kind waits, and is not forgotten.
+    assert kinds.settling[: len(expected)] == expected
+    assert len(await charges(database)) == 2 * many + 1
+    assert await total(database) == (7 * (2 * many + 1), 0)
+    assert await reserved(database) == {}
+
+
+async def test_a_loop_with_other_work_gathers_and_a_quiet_one_does_not_wait(database):
+    """What makes a turn of the loop busy is the time that it takes; here that is told, not spent."""
+
+    class Ticking(VirtualClock):
+        tick = 0.0  # seconds, from one look to the next
+        looks = 0
+
+        def monotonic(self):
+            self.looks += 1
+            return super().monotonic() + self.tick * self.looks
+
+    clock = Ticking()
+    faulty = FaultyDatabase(database)
+    book = journal(faulty, clock)
+    await book.start()
+    before = faulty.writes
+
+    async def one_after_the_other(name):
+        waiting = []
+        for n in range(8):
+            waiting.append(asyncio.create_task(book.open(opening(f"{name}{n}"))))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        await asyncio.gather(*waiting)
+
+    await one_after_the_other("quiet")
+    quiet, before = faulty.writes - before, faulty.writes
+    clock.tick = 0.000_050
+    await one_after_the_other("busy")
+    assert faulty.writes - before == 1 < quiet
+    # However busy it is, nobody waits for long.
+    clock.tick, looks = 0.000_500, clock.looks
+    await book.open(opening("last"))
+    assert clock.looks - looks < 12
+    await book.aclose()
+
+
 async def test_a_batch_is_no_larger_than_allowed(faulty, clock, database):
     book = journal(faulty, clock, limits=JournalLimits(batch=10))
     await book.start()

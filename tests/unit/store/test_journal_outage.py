@@ -104,6 +104,25 @@ async def test_requests_go_on_from_memory_and_are_written_once_afterwards(
     ]
 
 
+async def test_what_opened_and_closed_meanwhile_is_written_in_its_order(
+    book, faulty, clock, database, caplog
+):
+    """Else many of both kinds are written in turn; a request that has not been opened yet cannot be closed."""
+    names = [f"before{n}" for n in range(20)]
+    await asyncio.gather(*(book.open(opening(name)) for name in names))
+    await goes_away(book, faulty, clock)
+    for n in range(40):
+        await book.open(opening(f"r{n}"))
+        await book.close(closing(f"r{n}", n))
+    for name in names:
+        await book.close(closing(name))
+    await comes_back(book, faulty, clock)
+    written = {f"r{n}": n for n in range(40)} | dict.fromkeys(names, 7)
+    assert await charges(database) == written
+    assert await reserved(database) == {}
+    assert "settled before" not in caplog.text
+
+
 async def test_those_who_wait_when_it_goes_away_are_answered_from_memory(
     book, faulty, clock, database
 ):
