@@ -11,6 +11,7 @@ import msgspec
 
 from monoize.server.arriving import ArrivingBody, Line
 from monoize.server.http import FORWARDED, HttpRequest, name_of, names_known, path_of, query_of
+from monoize.server.repeated_head import RepeatedHead
 
 __all__ = ["Malformed", "RequestReader", "Turn", "WebSocketWanted"]
 
@@ -21,6 +22,7 @@ _INVALID = "Invalid HTTP request received."
 _paths: dict[bytes, str] = {}
 _PATHS_KEPT = 512
 _LONGEST_KEPT = 256  # bytes
+_TRIES = 4  # heads in a row of which none comes again: then no more are remembered
 _METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")}
 
 
@@ -61,10 +63,13 @@ class RequestReader:
         "_earlier",
         "_fields",
         "_header_bytes",
+        "_known_head",
+        "_latest",
         "_line",
         "_parser",
         "_take",
         "_target",
+        "_tries",
         "_turn",
         "in_head",
         "late_bytes",
@@ -86,6 +91,9 @@ class RequestReader:
         self._fields: dict[str, str] = {}
         self._earlier: list[tuple[str, str]] = []  # what stood in a field before it was repeated
         self._turn: Turn | None = None  # whose body is being read
+        self._latest: Turn | None = None  # that the parser has seen to its end
+        self._known_head: RepeatedHead | None = None
+        self._tries = _TRIES
         self._came_bytes = 0
         self.in_head = False
         self.late_bytes = 0  # of a head that did not come in one piece: all but the first
@@ -97,6 +105,41 @@ class RequestReader:
 
     def feed(self, data: bytes) -> None:
         """Raises Malformed or WebSocketWanted: it is not to be called again after that."""
+        if self.in_head or self._turn is not None:
+            self._parse(data)
+            self._latest = None
+            return
+        known = self._known_head
+        if known is not None:
+            again = known.again(data)
+            if again is not None:
+                self._tries = _TRIES
+                self._took(known, *again, len(data))
+                return
+        self._parse(data)
+        latest, self._latest = self._latest, None
+        if latest is not None and self._tries:
+            self._tries -= 1
+            self._known_head = RepeatedHead.of(data, latest.request)
+
+    def _took(self, head: RepeatedHead, length: str, data: bytes, came_bytes: int) -> None:
+        """A whole request, as the parser would have brought it."""
+        body = ArrivingBody(self._line)
+        request = HttpRequest(
+            method=head.method,
+            path=head.path,
+            query=head.query,
+            headers={**head.headers, "content-length": length},
+            came_bytes=came_bytes,
+            body=body,
+            address=self._address,
+        )
+        self._take(Turn(request, body, keeps_alive=True))
+        if data:
+            body.feed(data)
+        body.finish()
+
+    def _parse(self, data: bytes) -> None:
         was_in_head = self.in_head
         self._came_bytes = len(data) if not was_in_head else self._came_bytes + len(data)
         try:
@@ -114,7 +157,7 @@ class RequestReader:
 
     def close(self) -> None:
         """Nothing more will come. It holds the connection that holds it, and so does its parser: the collector need not find out."""
-        self._turn = None
+        self._turn = self._latest = None
         del self._parser, self._line, self._take, self._header_bytes
 
     # --- of the parser ---
@@ -171,6 +214,8 @@ class RequestReader:
         self._target, self._fields = b"", {}
         if self._earlier:
             self._earlier = []
+        if not keeps_alive:  # nothing comes after it
+            self._known_head, self._tries = None, 0
         self._turn = turn = Turn(request, body, keeps_alive)
         self._take(turn)
 
@@ -181,6 +226,7 @@ class RequestReader:
     def on_message_complete(self) -> None:
         turn, self._turn = self._turn, None
         if turn is not None:
+            self._latest = turn
             turn.body.finish()
 
     # --- other protocols ---
@@ -196,7 +242,7 @@ class RequestReader:
         plain = self._written(method, [pair for pair in pairs if pair[0] != "upgrade"])
         self._parser = httptools.HttpRequestParser(self)
         self._target, self._fields, self._earlier = b"", {}, []
-        self.feed(plain + rest)
+        self._parse(plain + rest)
 
     def _lines(self) -> list[tuple[str, str]]:
         """All headers, repeated ones together."""
