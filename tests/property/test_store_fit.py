@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +47,16 @@ def nested(depth: int, leaf: Any) -> Any:
 @given(VALUES)
 def test_a_short_json_value_is_encoded_as_if_it_had_been_walked_through(value):
     assert json.loads(json_text(value)) == json.loads(json.dumps(fit._json(value)))
+
+
+@given(VALUES)
+def test_json_that_is_a_text_already_is_taken_like_its_value(value):
+    try:
+        text = msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError):
+        return
+    decoded = msgspec.json.decode(text)
+    assert json.loads(json_text(msgspec.Raw(text))) == json.loads(json_text(decoded))
 
 
 @pytest.mark.parametrize("depth", [0, 1, 29, 30, 31, 32, 33, 60])

@@ -36,8 +36,13 @@ class WholeRates(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def line(self, name: TokenClass, tokens: int) -> dict[str, Any]:
         """Of a detail: what the tokens of a class cost, as JSON."""
-        cost = str(tokens * self.parts[name]) if self.unit == 1 else self.cost(name, tokens)
+        cost = self.cost(name, tokens)
         return {"class": name, "tokens": tokens, "rate": self.shown[name], "nano": cost}
+
+    def line_text(self, name: TokenClass, tokens: int) -> str:
+        """The same as its text."""
+        cost = tokens * self.parts[name] if self.unit == 1 else self.cost(name, tokens)
+        return f'{{"class":"{name}","tokens":{tokens},"rate":"{self.shown[name]}","nano":"{cost}"}}'
 
     def cost(self, name: TokenClass, tokens: int) -> str:
         """Nano-USD as a decimal that has as many places as its rate."""

@@ -31,7 +31,7 @@ _LONGEST_QUESTION = 512  # letters: callers may choose the names
 
 class Bill(msgspec.Struct, frozen=True, kw_only=True):
     amount: int = 0  # nano-USD
-    detail: Mapping[str, Any] | None = None
+    detail: Mapping[str, Any] | msgspec.Raw | None = None  # JSON
     multiplier: str = "1"  # an exact decimal
     estimated: bool = False
     unpriced: bool = False

@@ -57,7 +57,7 @@ class Closing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     estimated: bool = False
     unpriced: bool = False
     log: Mapping[str, Any] = {}
-    detail: Mapping[str, Any] | None = None  # how the charge came about
+    detail: Mapping[str, Any] | msgspec.Raw | None = None  # how the charge came about: JSON
 
 
 class Reservation(msgspec.Struct, frozen=True, gc=False):

@@ -218,11 +218,13 @@ def _nothing(_: object) -> Values:
 def json_text(value: Any) -> Any:
     """The text of a JSON value, cleaned and cut; a value that has none stays as it is, and no database takes that.
 
+    Some come as texts already (`msgspec.Raw`).
+
     What is short when it is encoded has no long text in it, and what has few brackets is not deep: then nobody has to
     walk through it.
     """
     try:
-        text = _encode(value).decode()
+        text = (bytes if type(value) is msgspec.Raw else _encode)(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):  # surrogates, objects, …
         return _walked_text(value)
     if (
@@ -240,7 +242,9 @@ _encode = msgspec.json.Encoder().encode
 
 def _walked_text(value: Any) -> Any:
     try:
-        return json.dumps(_json(value))
+        return json.dumps(
+            _json(msgspec.json.decode(value) if type(value) is msgspec.Raw else value)
+        )
     except (TypeError, ValueError):
         return value
 
