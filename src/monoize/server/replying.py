@@ -54,12 +54,13 @@ def head_of(
     if not headers.keys() <= _good_names:
         headers = {_checked(name): value for name, value in headers.items()}
         kind = headers.pop("content-type", kind)
-        said = headers.pop("content-length", None)
-        size = None if said is None else int(said)
+        length = headers.pop("content-length", None)
+        size = None if length is None else int(length)
         headers.pop("x-request-id", None)  # it has one
     if isinstance(body, bytes):
         size = len(body)
-    if _CONTROL.search("".join((kind, *headers.values()))):
+    said = "".join((kind, *headers.values()))
+    if not said.isprintable() and _CONTROL.search(said):
         raise ValueError("a header of the answer has a control character in it")
     lines = "\r\n".join((*map(_LINE, headers.items()), ""))
     if size is not None:
