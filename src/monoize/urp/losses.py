@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 __all__ = ["Losses"]
 
 _SHOWN = 24  # fields named in the header; the request log keeps them all
-_NOTHING: dict[str, None] = {}  # as nearly always; nobody writes into it
 _UNSAFE = re.compile(r"[^\w.\[\]<>/:=*+-]")
 
 
-class Losses:
+class Losses(msgspec.Struct, eq=False):
     """An ordered set of paths. An encoder never drops anything without a line here."""
 
-    __slots__ = ("_dropped",)
-
-    def __init__(self) -> None:
-        self._dropped = _NOTHING
+    _dropped: dict[str, None] | None = None  # as nearly always
 
     def drop(self, path: str) -> None:
         """Remember one field, part or setting that the target has no place for."""
-        if self._dropped is _NOTHING:
+        if self._dropped is None:
             self._dropped = {}
         self._dropped[path] = None
 
@@ -29,13 +27,12 @@ class Losses:
         """Both together, to be read; those of a reply are told apart by their prefix."""
         if not other._dropped:
             return self
-        both = Losses()
-        both._dropped = {**self._dropped, **{f"response.{path}": None for path in other._dropped}}
-        return both
+        told_apart = {f"response.{path}": None for path in other._dropped}
+        return Losses({**(self._dropped or {}), **told_apart})
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        return tuple(self._dropped)
+        return tuple(self._dropped) if self._dropped else ()
 
     def header(self) -> str:
         """The value of `x-monoize-translation`."""
