@@ -60,8 +60,8 @@ def test_messages_and_parts_are_ordered_and_may_be_none():
     assert [p.content for p in Message(role=Role.USER, parts=parts).parts] == ["b", "a"]
 
 
-# What never stands on the wire as an object: the wire itself, and the frame around events.
-NOT_JSON = {"Frame", "Source", "WireEvent"}
+# What never stands on the wire as an object: the wire itself, the frame around events, what did not fit.
+NOT_JSON = {"Frame", "Losses", "Source", "WireEvent"}
 STRUCTS = [
     value
     for name in monoize.urp.__all__
