@@ -59,6 +59,11 @@ def test_json_that_is_a_text_already_is_taken_like_its_value(value):
     assert json.loads(json_text(msgspec.Raw(text))) == json.loads(json_text(decoded))
 
 
+@pytest.mark.parametrize("text", [r'{"a":"\ud800b"}', r'{"a":"\u0000b"}', r'{"a":"\u00e9b"}'])
+def test_json_that_is_a_text_already_is_cleaned_too(text):
+    assert json.loads(json_text(msgspec.Raw(text))) == json.loads(json_text(json.loads(text)))
+
+
 @pytest.mark.parametrize("depth", [0, 1, 29, 30, 31, 32, 33, 60])
 @pytest.mark.parametrize("leaf", ["x", 7, math.nan, [], {"k": "v"}])
 def test_depth_is_cut_at_the_same_place(depth, leaf):

@@ -170,6 +170,7 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.in_head:  # behind a body in chunks there may be more of them: nobody asked
+            self._known_head, self._tries = None, 0  # but the parser may end with them
             return
         known, fields = names_known.get(name) or name_of(name), self._fields
         if known in fields:

@@ -17,9 +17,12 @@ __all__ = ["RepeatedHead"]
 
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})\r\n", re.IGNORECASE)
 _MOST_DIGITS = 18
+_LONGEST = 8 * 1024  # bytes: it is kept for as long as its connection
 _END = b"\r\n\r\n"
 # What they say is for the connection, or decides where a body ends.
-_OF_THE_CONNECTION = frozenset({"connection", "expect", "transfer-encoding", "upgrade"})
+_OF_THE_CONNECTION = frozenset(
+    {"connection", "expect", "proxy-connection", "transfer-encoding", "upgrade"}
+)
 
 
 class RepeatedHead(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +38,7 @@ class RepeatedHead(msgspec.Struct, frozen=True, gc=False):
         """The head of `data`, of which the parser has made this request; None: it holds more, or less, than a request."""
         headers = request.headers
         length = headers.get("content-length", "")
-        end = data.find(_END)
+        end = data.find(_END, 0, _LONGEST)
         said = _LENGTH.search(data, 0, end + len(_END))
         if (
             said is None

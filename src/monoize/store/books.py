@@ -48,6 +48,13 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     prepaid: bool = False  # its user pays from a balance
     log: Mapping[str, Any] = {}  # columns of request_logs
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether it may be refused, and a closing may make room for it."""
+        limits = self.budgets
+        is_free = limits.day is None and limits.month is None and limits.total is None
+        return self.prepaid or not is_free
+
 
 class Closing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The end of a request: what it cost, and the rest of its row of the log."""

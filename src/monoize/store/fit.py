@@ -223,14 +223,16 @@ def json_text(value: Any) -> Any:
     What is short when it is encoded has no long text in it, and what has few brackets is not deep: then nobody has to
     walk through it.
     """
+    is_written = type(value) is msgspec.Raw
     try:
-        text = (bytes if type(value) is msgspec.Raw else _encode)(value).decode()
+        text = (bytes if is_written else _encode)(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):  # surrogates, objects, …
         return _walked_text(value)
     if (
         len(text) <= _LONGEST_TEXT
         and text.count("[") + text.count("{") < _DEEPEST
         and _NUL not in text
+        and not (is_written and "\\u" in text)  # perhaps half a character
     ):
         return text
     return _walked_text(value)
@@ -242,10 +244,8 @@ _encode = msgspec.json.Encoder().encode
 
 def _walked_text(value: Any) -> Any:
     try:
-        return json.dumps(
-            _json(msgspec.json.decode(value) if type(value) is msgspec.Raw else value)
-        )
-    except (TypeError, ValueError):
+        return json.dumps(_json(json.loads(bytes(value)) if type(value) is msgspec.Raw else value))
+    except (TypeError, ValueError, RecursionError):
         return value
 
 

@@ -222,14 +222,19 @@ class Writer:
         """Openings, or all others, in turn; what is left waits for the next transaction.
 
         Each kind writes to pages of its own, and openings alone need not wait for the disk. Those who are written together
-        come back together, so after a few turns there is nothing left to choose. Nobody overtakes an opening of their
-        own: a request closes only when it has been opened.
+        come back together, so after a few turns there is nothing left to choose. Nobody overtakes what counts for them: a
+        request closes only when it has been opened, and an opening that may be refused stays behind the closings that may
+        make room for it.
         """
-        openings = [operation for operation in some if type(operation.what) is Entry]
-        if not openings or len(openings) == len(some):
+        openings: list[Operation] = []
+        others: list[Operation] = []
+        for operation in some:
+            what = operation.what
+            is_free = type(what) is Entry and not what.opening.is_limited
+            (openings if is_free else others).append(operation)
+        if not openings or not others:
             self._opened_last = bool(openings)
             return some
-        others = [operation for operation in some if type(operation.what) is not Entry]
         self._opened_last = not self._opened_last
         taken, left = (openings, others) if self._opened_last else (others, openings)
         self.queue.extend(left)

@@ -25,6 +25,7 @@ HEADS = {
     "stays": b"POST /a HTTP/1.1\r\nConnection: keep-alive\r\nContent-Length: %d\r\n\r\n",
     "old": b"POST /a HTTP/1.0\r\nContent-Length: %d\r\n\r\n",
     "asks": b"POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n",
+    "by a proxy": b"POST /a HTTP/1.1\r\nProxy-Connection: upgrade\r\nUpgrade: h2c\r\nContent-Length: %d\r\n\r\n",
     "upgrade": b"POST /a HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: h2c\r\nContent-Length: %d\r\n\r\n",
     "no body": b"GET /v1/models HTTP/1.1\r\nHost: a\r\nX: %d\r\n\r\n",
     "line ends": b"POST /a HTTP/1.1\nContent-Length: %d\n\n",
@@ -100,6 +101,23 @@ def test_however_requests_come_the_parser_would_read_the_same(said, cuts, apart)
         places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
         whole = [data[a:b] for a, b in itertools.pairwise(places)]
     assert read(whole) == read(whole, short=False)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_trailers_may_end_a_connection(apart):
+    chunked = b"POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    rest = b"3\r\nabc\r\n0\r\nConnection: close\r\n\r\n"
+    usual = written("usual", b"hello")
+    pieces = [usual, *((chunked, rest) if apart else (chunked + rest,)), usual, usual]
+    assert read(pieces) == read(pieces, short=False)
+    assert read(pieces)[1][0] is Malformed
+
+
+def test_a_long_head_is_not_kept():
+    long = b"POST /a HTTP/1.1\r\nContent-Length: 1\r\nA: %b\r\n\r\nx" % (b"a" * 8192)
+    request = HttpRequest(method="POST", path="/a", query={}, headers={"content-length": "1"})
+    assert RepeatedHead.of(long, request) is None
+    assert RepeatedHead.of(long.replace(b"a" * 1000, b""), request) is not None
 
 
 def test_a_head_that_comes_again_is_not_parsed():

@@ -129,6 +129,37 @@ async def test_many_of_both_kinds_are_written_in_turn(database, clock, many, exp
     assert await reserved(database) == {}
 
 
+@pytest.mark.parametrize("durability", ["full", "relaxed"])
+@pytest.mark.parametrize("limit", ["budget", "balance"])
+async def test_an_opening_that_may_be_refused_waits_for_closings_that_make_room(
+    faulty, clock, database, durability, limit
+):
+    """Of many that wait openings may go first, but not past what was closed before them."""
+    await add_user(database, "u", 100)
+    more = (
+        {"budgets": Budgets(total=100)} if limit == "budget" else {"user_id": "u", "prepaid": True}
+    )
+    book = journal(faulty, clock, durability=durability)
+    await book.start()
+    await asyncio.gather(*(book.open(opening(f"old{n}", key="k2")) for n in range(20)))
+    await book.open(opening("first", 60, **more))
+    faulty.gate.clear()
+    faulty.begun.clear()
+    # Closings are under way, so openings have the next turn.
+    waiting = [asyncio.ensure_future(book.close(closing(f"old{n}"))) for n in range(20)]
+    await faulty.begun.wait()
+    waiting += [asyncio.create_task(book.open(opening(f"new{n}", key="k2"))) for n in range(20)]
+    waiting.append(asyncio.ensure_future(book.close(closing("first", 1))))
+    await asyncio.sleep(0)
+    waiting.append(asyncio.create_task(book.open(opening("second", 60, **more))))
+    await asyncio.sleep(0)
+    faulty.gate.set()
+    await asyncio.gather(*waiting)
+    await until(lambda: not book.waiting)
+    assert (await reserved(database))["second"] == 60
+    await book.aclose()
+
+
 async def test_a_loop_with_other_work_gathers_and_a_quiet_one_does_not_wait(database):
     """What makes a turn of the loop busy is the time that it takes; here that is told, not spent."""
 
