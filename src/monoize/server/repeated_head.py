@@ -1,7 +1,7 @@
 """The short way for a head that a connection has seen before: byte for byte, but for the length of the body.
 
 A client says the same with every call: address, key, who it is. Only the body differs, and so does its length. Such a head
-need not be parsed again, which is more than half of what reading a request costs.
+need not be parsed again.
 """
 
 from __future__ import annotations

@@ -87,9 +87,7 @@ class Writer:
         self._room = asyncio.Event()
         self._is_stopped = False
         self._keeps_order = False  # until what waited through an outage is written
-        self._opened_last = (
-            False  # by the last transaction that had many of both kinds to choose from
-        )
+        self._opened_last = False  # of many that waited, the last transaction took openings
         self._under_way = 0  # in the transaction that runs now
 
     @property
