@@ -18,6 +18,7 @@ from fakes.databases import database_url  # noqa: F401 - a fixture
 from fakes.ledger import rows_of
 from fakes.mixed_load import Lived, live_all, some
 from fakes.mortal_gateway import MortalGateway
+from fakes.slips_seen import slips_in
 from monoize.store.database import Database
 from monoize.store.tables import instances
 
@@ -59,6 +60,7 @@ async def test_a_killed_gateway_settles_every_request_exactly_once(
     keys = (FILE_KEY, prepaid, plain)
     everyone: list[Lived] = []
     interrupted: dict[str, int] = {}
+    found_on_slips = 0
     try:
         for _ in range(KILLS):
             await asyncio.to_thread(gateway.start)
@@ -68,7 +70,11 @@ async def test_a_killed_gateway_settles_every_request_exactly_once(
             )
             everyone += await lived_until_killed(gateway, numbers, keys, dice)
             left = await Books.read(database_url, tmp_path)
-            interrupted |= {name: row["amount"] for name, row in left.reservations.items()}
+            held = {name: row["amount"] for name, row in left.reservations.items()}
+            on_slips = slips_in(tmp_path)
+            held |= {name: n for name, n in on_slips.items() if name not in left.logs}
+            found_on_slips += len(held) - len(left.reservations)
+            interrupted |= held
         await asyncio.to_thread(gateway.start)
         last = some((next(numbers) for _ in range(40)), keys, dice.randrange(10**9))
         everyone += await live_all(gateway.port, last, at_a_time=8)
@@ -81,6 +87,8 @@ async def test_a_killed_gateway_settles_every_request_exactly_once(
     assert all(one.end != "broken" for one in everyone[-40:])
     assert {one.end for one in everyone} >= {"complete", "refused", "left", "broken"}
     assert interrupted, "no kill came while a request was under way"
+    assert bool(found_on_slips) is database_url.startswith("sqlite")
+    assert not slips_in(tmp_path)
     assert "Traceback" not in gateway.log_text()
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import create_engine, insert, select
@@ -17,6 +19,7 @@ from monoize.errors import DatabaseAway
 from monoize.store.database import Database
 from monoize.store.journal import Closing, Journal, Opening
 from monoize.store.journal_dialects import statements_of
+from monoize.store.slips import Slips
 from monoize.store.tables import (
     METADATA,
     instances,
@@ -97,8 +100,9 @@ class FaultyDatabase(Database):
 
     dialect = "sqlite"
 
-    def __init__(self, real: Database) -> None:
+    def __init__(self, real: Database, slips_beside: Path | None = None) -> None:
         self.real = real
+        self.slips_beside = slips_beside
         self.is_away = False
         self.faults: deque[str | None] = deque()  # for the next writes: "before", "after"
         self.writes = 0
@@ -117,6 +121,11 @@ class FaultyDatabase(Database):
 
     async def book(self, booking, *, settles=True):
         return await self._faulted(partial(self.real.book, settles=settles), booking)
+
+    def slips(self, name: str) -> Slips | None:
+        if self.slips_beside is None:
+            return self.real.slips(name)
+        return Slips.beside(self.slips_beside, name)
 
     async def _faulted(self, write, work):
         self.begun.set()
@@ -150,6 +159,19 @@ def journal(database: Database, clock: VirtualClock, name: str = "a", **more: An
     """One process; two of them on one database are two processes."""
     defaults = {"host": "here", "pid": 1, "sleep": clock.sleep, "is_running": lambda *_: True}
     return Journal(database, clock, SequentialIds(), instance=name, **defaults | more)
+
+
+def kill(book: Journal) -> list[asyncio.Task[None]]:
+    """As by SIGKILL, but for what the database had begun: these tasks are about to end, and nothing more is written."""
+    tasks = [task for task in (book._writing, book._tending, book._filing) if task is not None]
+    for task in tasks:
+        task.cancel()
+    slips = book._writer.slips
+    if slips is not None:  # the system closes the file, and so opens its lock
+        slips._memory.close()
+        os.close(slips._descriptor)
+        book._writer.slips = None
+    return tasks
 
 
 async def until(condition: Callable[[], bool]) -> None:

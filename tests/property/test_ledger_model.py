@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,12 +26,13 @@ from fakes.ledger import (
     add_user,
     balances,
     journal,
+    kill,
     rows_of,
     spending,
 )
 from monoize.account import Budgets
 from monoize.errors import BudgetExceeded, DatabaseAway
-from monoize.store import recovery
+from monoize.store import recovery, slips
 from monoize.store.books import Closing, Opening
 from monoize.store.journal import JournalLimits
 from monoize.store.journal_batch import Batch, Closed, Entry, closed, entered, write
@@ -412,11 +414,12 @@ async def test_the_histories_visit_what_matters():
 class Crowd:
     """Callers that come, stay, leave; a database that goes away at bad moments; processes that are killed."""
 
-    def __init__(self, seed: int, store: MemoryDatabase) -> None:
+    def __init__(self, seed: int, store: MemoryDatabase, folder: Path) -> None:
         self.rng = random.Random(seed)
         self.clock = VirtualClock()
         self.store = store
-        self.faulty = FaultyDatabase(store)
+        self.keeps_slips = seed % 2 == 0
+        self.faulty = FaultyDatabase(store, folder / f"store{seed}.db")
         self.faulty.check = self.fault
         self.trouble = self.rng.choice((0.0, 0.0, 0.1, 0.4))
         self.kills = self.rng.choice((0, 0, 1, 2))
@@ -448,6 +451,7 @@ class Crowd:
             self.clock,
             f"g{mine}",
             pid=mine,
+            keeps_slips=self.keeps_slips,
             limits=self.limits,
             is_running=lambda pid, _: pid == self.generation,
         )
@@ -491,11 +495,13 @@ class Crowd:
 
     async def caller(self, name: str) -> None:
         rng = self.rng
-        key = rng.choice(KEYS)
+        key = rng.choice(("k0", *KEYS) if self.keeps_slips else KEYS)
+        user = rng.choice((None, None, "rich", "poor"))
         opening = Opening(
             request_id=name,
             key_id=key,
-            user_id=rng.choice((None, "rich", "poor")),
+            user_id=user,
+            prepaid=user is not None,
             amount=rng.choice((1, 10, 25)),
             budgets=BUDGETS[key],
             log=LOG,
@@ -538,9 +544,10 @@ class Crowd:
         old = self.journal
         if old.is_away:
             self.safe = False
-        for task in (*tasks, old._writing, old._tending):
+        self.seen["killed with slips"] += bool(old._writer._slipped)
+        for task in tasks:
             task.cancel()
-        await asyncio.wait({old._writing, old._tending})
+        await asyncio.wait(kill(old))
         old._writer.queue.clear()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.journal = self.new_journal()
@@ -592,29 +599,34 @@ class Crowd:
 
 @pytest.mark.spec("T18", "D19")
 @pytest.mark.parametrize("batch", range(BATCHES))
-async def test_crowds_settle_exactly_once_whatever_happens(batch):
-    each = CROWDS // BATCHES
+@pytest.mark.parametrize("room", ["much", "little"])
+async def test_crowds_settle_exactly_once_whatever_happens(batch, room, tmp_path, monkeypatch):
+    if room == "little":  # for slips: three pieces, two or three in each
+        monkeypatch.setattr(slips, "_PIECE", 512)
+        monkeypatch.setattr(slips, "_PIECES", 3)
+    each = CROWDS // BATCHES // 2
     for seed in range(batch * each, (batch + 1) * each):
         store = MemoryDatabase()
         try:
             async with asyncio.timeout(60):
-                await Crowd(seed, store).run()
+                await Crowd(seed, store, tmp_path).run()
         except Exception as error:
             pytest.fail(f"Crowd({seed}) failed: {type(error).__name__}: {error}")
         finally:
             await store.aclose()
+        assert not list(tmp_path.glob("*-slips-*")), f"Crowd({seed}) left slips"
 
 
-async def test_the_crowds_visit_what_matters():
+async def test_the_crowds_visit_what_matters(tmp_path):
     seen: Counter[str] = Counter()
-    for seed in range(16):
+    for seed in range(64):
         store = MemoryDatabase()
-        crowd = Crowd(seed, store)
+        crowd = Crowd(seed, store, tmp_path)
         await crowd.run()
         await store.aclose()
         seen += crowd.seen
     for what in (
         "closed", "closed in memory", "left while opening", "left in between", "killed",
-        "BudgetExceeded", "DatabaseAway",
+        "BudgetExceeded", "DatabaseAway", "killed with slips",
     ):  # fmt: skip
         assert seen[what] >= 4, seen

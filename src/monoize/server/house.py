@@ -186,6 +186,7 @@ class House:
             host=recovery.this_host(),
             pid=os.getpid(),
             durability=ledger.durability,
+            keeps_slips=True,
             limits=JournalLimits(queue=ledger.queue, grace_seconds=ledger.grace_seconds),
         )
         settled = await journal.start()

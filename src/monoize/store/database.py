@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError
 
 from monoize.errors import ConfigError
 from monoize.store.journal_statements import Statements
+from monoize.store.slips import Slips
 
 __all__ = [
     "ENGINE_OPTIONS",
@@ -90,6 +91,14 @@ class Database(ABC):
         `settles`: somebody will be told that he has been charged, so it must outlast a power cut. What only says that a
         request has begun need not where the power ends the request, too, and its caller gets nothing.
         """
+
+    def slips(self, name: str) -> Slips | None:
+        """A place for openings that only the process `name` has to see; None: they stand in their tables.
+
+        Whoever uses the database has to be on this machine, or nobody would find what a dead process left.
+        """
+        del name
+        return None
 
     @abstractmethod
     async def aclose(self) -> None:

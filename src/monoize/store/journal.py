@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,11 +13,12 @@ from monoize.errors import DatabaseAway
 from monoize.store import recovery
 from monoize.store.books import DEAREST, Closing, Opening
 from monoize.store.database import Database, Durability
-from monoize.store.journal_batch import closed, entered
+from monoize.store.journal_batch import Entry, closed, entered
 from monoize.store.journal_layout import WHOLE
 from monoize.store.journal_operation import Note
 from monoize.store.journal_writer import (
     BEAT_SECONDS,
+    SLIP_SECONDS,
     JournalLimits,
     Signature,
     Sleep,
@@ -31,6 +32,7 @@ log = logging.getLogger("monoize.ledger")
 
 _SILENCE_SECONDS = 60.0  # after which a process counts as dead
 _LOOK_AROUND_BEATS = 12  # beats between two looks for dead processes
+_AT_A_TIME = 500  # slips settled in one transaction
 
 
 class Journal:
@@ -46,6 +48,7 @@ class Journal:
         pid: int,
         instance: str | None = None,
         durability: Durability = "full",
+        keeps_slips: bool = False,
         limits: JournalLimits | None = None,
         sleep: Sleep = asyncio.sleep,
         is_running: recovery.IsRunning = recovery.is_running,
@@ -57,6 +60,7 @@ class Journal:
         self._clock = clock
         self._host = host
         self._is_relaxed = durability == "relaxed"
+        self._keeps_slips = keeps_slips  # where the database has a place for them
         self._sleep = sleep
         self._is_running = is_running
         self._watch = recovery.Watch(_SILENCE_SECONDS)
@@ -65,6 +69,7 @@ class Journal:
         self._writer = Writer(database, clock, signature, self.limits, sleep)
         self._writing: asyncio.Task[None] | None = None
         self._tending: asyncio.Task[None] | None = None
+        self._filing: asyncio.Task[None] | None = None
         self._recovering: set[asyncio.Task[None]] = set()
 
     @property
@@ -124,9 +129,13 @@ class Journal:
     async def start(self) -> int:
         """Settle what dead processes left; how many reservations that was."""
         await self._database.book(self._writer.beat)
+        if self._keeps_slips:
+            self._writer.slips = self._database.slips(self.instance)
         settled = await self.recover()
         self._writing = asyncio.create_task(self._writer.run(), name="ledger writer")
         self._tending = asyncio.create_task(self._tend(), name="ledger heartbeat")
+        if self._writer.slips is not None:
+            self._filing = asyncio.create_task(self._file_slips(), name="ledger slips")
         return settled
 
     async def recover(self) -> int:
@@ -141,6 +150,7 @@ class Journal:
                 if not some:
                     break
                 settled += some
+            settled += await self._settle_slips()
         except DatabaseAway:
             self._watch.forget()
             raise
@@ -148,9 +158,36 @@ class Journal:
             log.warning("settled %d requests that dead processes had left open", settled)
         return settled
 
+    async def _settle_slips(self) -> int:
+        slips, settled = self._writer.slips, 0
+        for left in slips.left() if slips is not None else ():
+            try:
+                for some in _some_of(left.entries(), _AT_A_TIME):
+                    settled += await self._settled(some)
+                left.remove()
+            finally:
+                left.close()
+        return settled
+
+    async def _settled(self, entries: Sequence[Entry]) -> int:
+        now = self._writer.now()
+        work = partial(recovery.settle_slips, entries=entries, instance=self.instance, now=now)
+        try:
+            return await self._database.book(work)
+        except DatabaseAway:
+            raise
+        except Exception:  # one of them is at fault; the others shall not suffer for it
+            if len(entries) > 1:
+                return sum([await self._settled([entry]) for entry in entries])
+            name = entries[0].reservation.request_id
+            log.exception("request %s of a process that died cannot be settled", name)
+            return 0
+
     async def aclose(self) -> None:
         """Write what waits; what cannot be written within `drain_seconds` is lost, and said."""
         self._writer.stop()
+        if self._filing is not None:
+            self._filing.cancel()
         if self._tending is not None:
             self._tending.cancel()
             await asyncio.wait({self._tending, *self._recovering})
@@ -172,6 +209,8 @@ class Journal:
         while left:
             left.popleft().resolve(DatabaseAway("the gateway ends and the database is away"))
         self._writer.live.end()
+        if self._writer.slips is not None:
+            self._writer.slips.close()
 
     async def _tend(self) -> None:
         beats = 0
@@ -185,6 +224,11 @@ class Journal:
                 recovering = asyncio.create_task(self._recover_if_possible())
                 self._recovering = {recovering}
                 await asyncio.shield(recovering)  # at the end it is waited for, not broken off
+
+    async def _file_slips(self) -> None:
+        while True:
+            await self._sleep(SLIP_SECONDS)
+            self._writer.file_slips()
 
     async def _recover_if_possible(self) -> None:
         try:
@@ -205,3 +249,8 @@ class Journal:
 
 async def _at_once() -> None:
     """There is nothing to wait for."""
+
+
+def _some_of(entries: Sequence[Entry], size: int) -> Iterator[Sequence[Entry]]:
+    for at in range(0, len(entries), size):
+        yield entries[at : at + size]

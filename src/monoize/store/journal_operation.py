@@ -10,13 +10,21 @@ from monoize.store.books import Closing
 from monoize.store.fit import Row
 from monoize.store.journal_batch import Closed, Entry, closed, entered
 
-__all__ = ["Note", "Operation", "admitted", "barer", "withdrawn"]
+__all__ = ["Note", "Operation", "Slip", "admitted", "bare_entry", "barer", "withdrawn"]
 
 
 class Note(msgspec.Struct, frozen=True, gc=False):
     """A whole row of the log."""
 
     row: Row
+
+
+class Slip(msgspec.Struct, frozen=True, gc=False):
+    """An opening that stands in no table yet (slips.py)."""
+
+    entry: Entry
+    piece: int
+    since: float  # monotonic seconds
 
 
 class Operation(msgspec.Struct, eq=False):
@@ -27,6 +35,7 @@ class Operation(msgspec.Struct, eq=False):
     again: bool = False  # an earlier try may have been committed
     is_accepted: bool = False  # an opening that is reserved
     is_abandoned: bool = False  # whoever opened it has left
+    slip: Slip | None = None  # counts no more when this is written
 
     def resolve(self, error: Exception | None = None) -> None:
         done = self.done
@@ -40,7 +49,7 @@ class Operation(msgspec.Struct, eq=False):
 
 
 def admitted(entry: Entry) -> Entry:
-    return msgspec.structs.replace(entry, admitted=True)
+    return Entry(entry.opening, entry.reservation, entry.log, admitted=True)
 
 
 def withdrawn(entry: Entry) -> Closed:
@@ -48,13 +57,17 @@ def withdrawn(entry: Entry) -> Closed:
     return closed(Closing(request_id=name, charge=0, log={"status": "cancelled"}))
 
 
+def bare_entry(entry: Entry) -> Entry:
+    bare = {"operation": "unknown", "is_stream": False}
+    opening = msgspec.structs.replace(entry.opening, log=bare)
+    return entered(opening, entry.reservation.opened_at, admitted=True)
+
+
 def barer(what: Entry | Closed | Note) -> Entry | Closed | None:
     """The same money without the words around it: what is spent must be written."""
     match what:
         case Entry(admitted=True) as entry:
-            bare = {"operation": "unknown", "is_stream": False}
-            opening = msgspec.structs.replace(entry.opening, log=bare)
-            return entered(opening, entry.reservation.opened_at, admitted=True)
+            return bare_entry(entry)
         case Closed(closing=closing):
             status = {"status": closing.log.get("status", "success")}
             return closed(msgspec.structs.replace(closing, log=status, detail=None))

@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import TypeAlias, assert_never
 
 import msgspec
@@ -21,12 +22,21 @@ from monoize.store.database import Database
 from monoize.store.fit import Row
 from monoize.store.journal_batch import Batch, Closed, Entry, Written, write
 from monoize.store.journal_layout import WHOLE
-from monoize.store.journal_operation import Note, Operation, admitted, barer, withdrawn
+from monoize.store.journal_operation import (
+    Note,
+    Operation,
+    Slip,
+    admitted,
+    bare_entry,
+    barer,
+    withdrawn,
+)
 from monoize.store.journal_statements import Statements
 from monoize.store.live import Live
 from monoize.store.outage import Outage
+from monoize.store.slips import Slips, slip_of
 
-__all__ = ["BEAT_SECONDS", "JournalLimits", "Signature", "Sleep", "Writer"]
+__all__ = ["BEAT_SECONDS", "SLIP_SECONDS", "JournalLimits", "Signature", "Sleep", "Writer"]
 
 log = logging.getLogger("monoize.ledger")
 
@@ -37,6 +47,8 @@ _LONGEST_PAUSE = 5.0
 _QUIET_TURN = 15e-6  # seconds
 _LONGEST_GATHERING = 0.002  # seconds, however busy the loop is
 _MANY = 16  # entries: so many are worth a transaction of their own kind
+SLIP_SECONDS = 1.0  # what is open for longer gets its rows, for everybody to see
+_SLOW_SECONDS = 0.01  # a transaction that takes longer is not waited for by those who need none
 
 Sleep = Callable[[float], Awaitable[None]]
 _Left: TypeAlias = tuple[Sequence[Operation], DatabaseAway]
@@ -74,6 +86,8 @@ class Writer:
         self.queue: deque[Operation] = deque()
         self.open: dict[str, Entry] = {}  # reservations of this process
         self.outage: Outage | None = None
+        self.slips: Slips | None = None
+        self._slipped: dict[str, Slip] = {}  # the oldest first; what closes takes its own along
         self._database = database
         self._clock = clock
         self._signature = signature
@@ -89,6 +103,7 @@ class Writer:
         self._keeps_order = False  # until what waited through an outage is written
         self._opened_last = False  # of many that waited, the last transaction took openings
         self._under_way = 0  # in the transaction that runs now
+        self._is_slow = False  # that one
 
     @property
     def waiting(self) -> int:
@@ -111,7 +126,10 @@ class Writer:
         if self._is_stopped:
             raise DatabaseAway("the gateway is about to end")
         if self.outage is None:
-            return self._put(entry)
+            operation = Operation(entry, self._loop.create_future())
+            if not self._is_slow or self._without_slips([operation]):
+                self._queue_up(operation)
+            return operation
         self.outage.check_time(self._clock.monotonic())
         if len(self.queue) >= self._limits.spool:
             raise DatabaseAway("the database is away and too much waits for it; try again later")
@@ -123,6 +141,7 @@ class Writer:
     def put_closing(self, closing: Closed) -> Operation:
         """There is always room for it: no more can come than were opened."""
         operation = self._put(closing)
+        operation.slip = self._slipped.pop(closing.request_id, None)
         if self.outage is not None:
             self._closed_in_memory(operation, closing, self.outage)
         return operation
@@ -137,6 +156,17 @@ class Writer:
         if operation.is_accepted and isinstance(entry, Entry):
             self.put_closing(withdrawn(entry))
 
+    def file_slips(self) -> None:
+        """What has been open for a while is written like any other opening; while the database is away it can wait."""
+        if self.outage is not None:
+            return
+        latest = self._clock.monotonic() - SLIP_SECONDS
+        for name, slip in list(
+            takewhile(lambda item: item[1].since <= latest, self._slipped.items())
+        ):
+            del self._slipped[name]
+            self._put(slip.entry).slip = slip
+
     def nudge(self) -> None:
         self._wake.set()
 
@@ -148,10 +178,13 @@ class Writer:
 
     def _put(self, what: Entry | Closed | Note) -> Operation:
         operation = Operation(what, self._loop.create_future())
+        self._queue_up(operation)
+        return operation
+
+    def _queue_up(self, operation: Operation) -> None:
         self.queue.append(operation)
         if self._is_idle:
             self._wake.set()
-        return operation
 
     # --- writing ---
 
@@ -189,7 +222,9 @@ class Writer:
     async def _write_some(self) -> bool:
         """One batch; False: the database is away."""
         await self._gather()
-        some = self._taken()
+        some = self._without_slips(self._taken())
+        if not some and not self._must_beat_alone:
+            return True
         self._under_way = len(some)
         try:
             left = await self._unwritten(some)
@@ -228,7 +263,7 @@ class Writer:
         others: list[Operation] = []
         for operation in some:
             what = operation.what
-            is_free = type(what) is Entry and not what.opening.is_limited
+            is_free = type(what) is Entry and _is_free(what)
             (openings if is_free else others).append(operation)
         if not openings or not others:
             self._opened_last = bool(openings)
@@ -238,11 +273,41 @@ class Writer:
         self.queue.extend(left)
         return taken
 
+    def _without_slips(self, some: list[Operation]) -> list[Operation]:
+        """Openings that no other process has to see go on at once, from a slip; what is left needs a transaction."""
+        slips = self.slips
+        if slips is None or self.outage is not None:
+            return some
+        left: list[Operation] = []
+        now = self._clock.monotonic()
+        for operation in some:
+            entry = operation.what
+            if (
+                not isinstance(entry, Entry)
+                or not _is_free(entry)
+                or operation.again
+                or (piece := slips.put(slip_of(entry))) is None
+            ):
+                left.append(operation)
+            else:
+                name = entry.reservation.request_id
+                self._slipped[name] = Slip(admitted(entry), piece, now)
+                self._accepted(operation, entry)
+        return left
+
+    def _let_pass(self) -> None:
+        """A transaction takes long: openings that need none do not wait for it any more."""
+        self._is_slow = True
+        waiting = list(self.queue)
+        self.queue.clear()
+        self.queue.extendleft(reversed(self._without_slips(waiting)))
+
     async def _unwritten(self, some: Sequence[Operation]) -> _Left | None:
         """Write them; None, or those that are left because the database is away."""
         beats = self._is_beat_due
         batch = self._batch(some)
         work = partial(self._work, batch=batch, beats=beats)
+        slow = self._loop.call_later(_SLOW_SECONDS, self._let_pass)
         try:
             written = await self._database.book(work, settles=bool(batch.closings))
         except DatabaseAway as error:
@@ -251,6 +316,9 @@ class Writer:
             return some, error
         except Exception as error:  # noqa: BLE001 - whatever it is, it is one operation's
             return await self._unwritten_alone(some, error)
+        finally:
+            slow.cancel()
+            self._is_slow = False
         if beats:
             self._beaten = self._clock.monotonic()
         self._came_back()
@@ -270,13 +338,15 @@ class Writer:
                     return some[index:], left[1]
             return None
         operation = some[0]
-        bare = barer(operation.what)
-        if bare is None or bare == operation.what:
+        bare, slip = barer(operation.what), operation.slip
+        if slip is not None:  # it is written together with its opening, whose words may be at fault
+            slip = msgspec.structs.replace(slip, entry=bare_entry(slip.entry))
+        if bare is None or (bare == operation.what and slip == operation.slip):
             log.error("an entry of the ledger cannot be written", exc_info=error)
             operation.resolve(error)
             return None
         log.error("an entry of the ledger is written without its details", exc_info=error)
-        operation.what = bare
+        operation.what, operation.slip = bare, slip
         return await self._unwritten([operation])
 
     def _work(self, statements: Statements, *, batch: Batch, beats: bool) -> Written:
@@ -291,8 +361,9 @@ class Writer:
 
     @property
     def _must_beat_alone(self) -> bool:
-        """Others need to know only while something is open; an outage ends when the database answers again."""
-        return self.outage is not None or (bool(self.open) and self._is_beat_due)
+        """Others need to know only while it holds reservations; an outage ends when the database answers again."""
+        holds = len(self.open) > len(self._slipped)
+        return self.outage is not None or (holds and self._is_beat_due)
 
     @property
     def _is_beat_due(self) -> bool:
@@ -312,6 +383,8 @@ class Writer:
                 openings.append(what)
             elif isinstance(what, Closed):
                 closings.append(what)
+                if operation.slip is not None:
+                    openings.append(operation.slip.entry)
             else:
                 notes.append(what.row)
             if operation.again:
@@ -342,6 +415,8 @@ class Writer:
         is_watched = self.live.is_watched
         for operation in some:
             what = operation.what
+            if operation.slip is not None:
+                self._drop(operation.slip)
             if isinstance(what, Entry):
                 refused = written.refusals.get(what.reservation.request_id)
                 if refused is not None:
@@ -359,6 +434,10 @@ class Writer:
                 if is_watched:
                     self.live.publish(WHOLE.values(what.row))
                 operation.resolve()
+
+    def _drop(self, slip: Slip) -> None:
+        if self.slips is not None:
+            self.slips.drop(slip.piece)
 
     def _accepted(self, operation: Operation, entry: Entry) -> None:
         self.open[entry.reservation.request_id] = entry
@@ -379,6 +458,8 @@ class Writer:
             self._known, self._clock.monotonic(), self.now(), self._limits.grace_seconds
         )
         waiting, self.queue = self.queue, deque()
+        for slip in self._slipped.values():
+            self.outage.reserve(slip.entry.reservation)
         for operation in waiting:
             self._spool(operation, self.outage)
         self._room.set()
@@ -393,6 +474,8 @@ class Writer:
                 self._spool_opening(operation, entry, outage)
             case Closed() as closing:
                 self.queue.append(operation)
+                if operation.slip is not None:
+                    outage.reserve(operation.slip.entry.reservation)
                 self._closed_in_memory(operation, closing, outage)
             case Note():
                 self.queue.append(operation)
@@ -423,3 +506,8 @@ class Writer:
             seconds = self._clock.monotonic() - self.outage.began
             log.warning("the database is back after %.1f s; %d wait", seconds, len(self.queue))
             self.outage = None
+
+
+def _is_free(entry: Entry) -> bool:
+    """Nobody may refuse it, and nobody else has to know of it at once."""
+    return not entry.admitted and not entry.opening.is_limited

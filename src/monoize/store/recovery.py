@@ -16,12 +16,22 @@ import msgspec
 from sqlalchemy import Connection, delete, select
 
 from monoize.store.books import Closing, Reservation
-from monoize.store.journal_batch import settle
+from monoize.store.journal_batch import Batch, Entry, closed, settle, write
 from monoize.store.journal_dialects import statements_of
 from monoize.store.journal_layout import RESERVATION
+from monoize.store.journal_statements import Statements
 from monoize.store.tables import instances, reservations
 
-__all__ = ["Process", "Watch", "forget", "is_running", "processes", "settle_left", "this_host"]
+__all__ = [
+    "Process",
+    "Watch",
+    "forget",
+    "is_running",
+    "processes",
+    "settle_left",
+    "settle_slips",
+    "this_host",
+]
 
 _AT_A_TIME = 500  # reservations settled in one transaction
 _SLACK_MS = 2_000  # between what the system and the database take for the time
@@ -101,6 +111,16 @@ def settle_left(connection: Connection, dead: Sequence[Process], now: int) -> in
     else:
         forget(connection, gone)
     return len(found)
+
+
+def settle_slips(statements: Statements, entries: Sequence[Entry], instance: str, now: int) -> int:
+    """What a dead process had on slips and nobody has closed; how many that were.
+
+    It is opened and closed at once, and looked for first: it may have ended, or been written before its process died.
+    """
+    closings = [closed(_interrupted(entry.reservation)) for entry in entries]
+    batch = Batch(instance=instance, now=now, openings=entries, closings=closings, again=True)
+    return len(write(statements, batch).settled)
 
 
 def _is_silent_still(connection: Connection, process: Process) -> bool:

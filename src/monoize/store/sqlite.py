@@ -30,6 +30,7 @@ from monoize.store.database import (
     Work,
 )
 from monoize.store.journal_sqlite import SqliteStatements
+from monoize.store.slips import Slips
 from monoize.store.threads import Threads
 
 __all__ = ["SqliteDatabase"]
@@ -66,6 +67,7 @@ class SqliteDatabase(Database):
     dialect: ClassVar[Dialect] = "sqlite"
 
     def __init__(self, file: Path, durability: Durability) -> None:
+        self._file = file
         self._writer = _Lane(file, durability, 1, begin="BEGIN IMMEDIATE")
         self._readers = _Lane(file, durability, _READERS, begin="BEGIN")
 
@@ -115,6 +117,10 @@ class SqliteDatabase(Database):
     @override
     async def book(self, booking: Booking[T], *, settles: bool = True) -> T:
         return await self._writer.book(booking, settles=settles)
+
+    @override
+    def slips(self, name: str) -> Slips | None:
+        return Slips.beside(self._file, name)
 
     @override
     async def aclose(self) -> None:
