@@ -87,7 +87,7 @@ class Journal:
     async def open(self, opening: Opening) -> None:
         """Reserved when it returns, whatever becomes of this process; BudgetExceeded or DatabaseAway: nothing is."""
         writer = self._writer
-        if len(writer.queue) >= self.limits.queue:
+        if writer.is_full:
             await writer.room()
         self._check(opening.amount)
         operation = writer.put_opening(entered(opening, writer.now()))
@@ -199,6 +199,7 @@ class Journal:
 
     async def _end(self) -> None:
         left = self._writer.queue
+        left.extend(operation for operation, _ in self._writer.easy)
         if left:
             log.error("the database stayed away: %d entries of the ledger are lost", len(left))
         elif not self._writer.open:

@@ -84,6 +84,7 @@ class Writer:
     ) -> None:
         self.live = Live(limits.watched)
         self.queue: deque[Operation] = deque()
+        self.easy: deque[tuple[Operation, Entry]] = deque()  # openings for which a slip is enough
         self.open: dict[str, Entry] = {}  # reservations of this process
         self.outage: Outage | None = None
         self.slips: Slips | None = None
@@ -108,7 +109,7 @@ class Writer:
     @property
     def waiting(self) -> int:
         """Operations that are not written yet."""
-        return len(self.queue) + self._under_way
+        return len(self.queue) + len(self.easy) + self._under_way
 
     # --- putting in ---
 
@@ -120,15 +121,17 @@ class Writer:
 
     @property
     def is_full(self) -> bool:
-        return len(self.queue) >= self._limits.queue
+        return len(self.queue) + len(self.easy) >= self._limits.queue
 
     def put_opening(self, entry: Entry) -> Operation:
         if self._is_stopped:
             raise DatabaseAway("the gateway is about to end")
         if self.outage is None:
             operation = Operation(entry, self._loop.create_future())
-            if not self._is_slow or self._without_slips([operation]):
+            if self.slips is None or entry.opening.is_limited:
                 self._queue_up(operation)
+            else:
+                self._let_come(operation, entry, self.slips)
             return operation
         self.outage.check_time(self._clock.monotonic())
         if len(self.queue) >= self._limits.spool:
@@ -186,12 +189,32 @@ class Writer:
         if self._is_idle:
             self._wake.set()
 
+    def _let_come(self, operation: Operation, entry: Entry, slips: Slips) -> None:
+        """It goes on with the others that come now, unless a transaction holds them up for long."""
+        self.easy.append((operation, entry))
+        if self._is_idle:
+            self._wake.set()
+        elif self._is_slow:
+            self._put_on(slips)
+
+    def _put_on(self, slips: Slips) -> None:
+        """Nobody has to wait for a transaction but those for whom there is no room."""
+        now = self._clock.monotonic()
+        for operation, entry in self.easy:
+            piece = slips.put(slip_of(entry))
+            if piece is None:
+                self.queue.append(operation)
+            else:
+                self._slipped[entry.reservation.request_id] = Slip(admitted(entry), piece, now)
+                self._accepted(operation, entry)
+        self.easy.clear()
+
     # --- writing ---
 
     async def run(self) -> None:
         pause = _FIRST_PAUSE
-        while self.queue or not self._is_stopped:
-            if not self.queue and not self._must_beat_alone:
+        while self.queue or self.easy or not self._is_stopped:
+            if not self.queue and not self.easy and not self._must_beat_alone:
                 self._is_idle = True
                 await self._wake.wait()
                 self._wake.clear()
@@ -209,20 +232,23 @@ class Writer:
         What else the loop has to do may bring more of them. So whoever is alone waits for one turn that is quiet, and in
         a busy loop many come together: without that, small batches keep each other small.
         """
-        monotonic, queue, most = self._clock.monotonic, self.queue, self._limits.batch
+        monotonic, queue, easy = self._clock.monotonic, self.queue, self.easy
+        most = self._limits.batch
         now = monotonic()
         latest = now + _LONGEST_GATHERING
         while now <= latest and len(queue) < most:
-            count, began = len(queue), now
+            count, began = len(queue) + len(easy), now
             await asyncio.sleep(0)
             now = monotonic()
-            if len(queue) == count and now - began < _QUIET_TURN:
+            if len(queue) + len(easy) == count and now - began < _QUIET_TURN:
                 return
 
     async def _write_some(self) -> bool:
         """One batch; False: the database is away."""
         await self._gather()
-        some = self._without_slips(self._taken())
+        if self.easy and self.slips is not None:
+            self._put_on(self.slips)
+        some = self._taken()
         if not some and not self._must_beat_alone:
             return True
         self._under_way = len(some)
@@ -247,7 +273,7 @@ class Writer:
         queue.clear()
         if self._keeps_order:
             self._keeps_order = self.outage is not None
-        elif len(some) >= _MANY:
+        elif len(some) >= _MANY and self.slips is None:  # with slips there are hardly any openings
             return self._of_one_kind(some)
         return some
 
@@ -273,34 +299,11 @@ class Writer:
         self.queue.extend(left)
         return taken
 
-    def _without_slips(self, some: list[Operation]) -> list[Operation]:
-        """Openings that no other process has to see go on at once, from a slip; what is left needs a transaction."""
-        slips = self.slips
-        if slips is None or self.outage is not None:
-            return some
-        left: list[Operation] = []
-        now = self._clock.monotonic()
-        for operation in some:
-            entry = operation.what
-            if (
-                not isinstance(entry, Entry)
-                or not _is_free(entry)
-                or operation.again
-                or (piece := slips.put(slip_of(entry))) is None
-            ):
-                left.append(operation)
-            else:
-                name = entry.reservation.request_id
-                self._slipped[name] = Slip(admitted(entry), piece, now)
-                self._accepted(operation, entry)
-        return left
-
     def _let_pass(self) -> None:
         """A transaction takes long: openings that need none do not wait for it any more."""
         self._is_slow = True
-        waiting = list(self.queue)
-        self.queue.clear()
-        self.queue.extendleft(reversed(self._without_slips(waiting)))
+        if self.slips is not None:
+            self._put_on(self.slips)
 
     async def _unwritten(self, some: Sequence[Operation]) -> _Left | None:
         """Write them; None, or those that are left because the database is away."""
@@ -458,6 +461,8 @@ class Writer:
             self._known, self._clock.monotonic(), self.now(), self._limits.grace_seconds
         )
         waiting, self.queue = self.queue, deque()
+        waiting.extend(operation for operation, _ in self.easy)
+        self.easy.clear()
         for slip in self._slipped.values():
             self.outage.reserve(slip.entry.reservation)
         for operation in waiting:
