@@ -115,6 +115,7 @@ class Connection(asyncio.Protocol):
         """What has come is answered, then the connection ends."""
         self._is_stopping = True
         if self._current is None:
+            self._outlet.flush()
             self._transport.close()
 
     def _resign(self) -> None:
@@ -140,6 +141,7 @@ class Connection(asyncio.Protocol):
             self._refuse(Malformed(HTTPStatus.BAD_REQUEST, "A WebSocket cannot be opened here."))
             return
         self._is_deaf = True
+        self._outlet.flush()
         self._resign()
         make: Any = kind  # uvicorn's protocols are all made of the same three things
         successor: asyncio.Protocol = make(

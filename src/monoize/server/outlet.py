@@ -3,54 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from weakref import WeakKeyDictionary
 
+from typing_extensions import override
+
+from monoize.departure import Departure, Leaving
 from monoize.pipeline.call import Body, PassingBody
 
-__all__ = ["Outbox", "Outlet"]
+__all__ = ["Outlet"]
 
 _COPIED_BYTES = 64 * 1024  # a larger body is not worth copying behind its head
-_MOST_WAITING = 32  # outlets; so many are written to in less than a millisecond
 
 
-class Outbox:
-    """What is pushed goes out together, once all that has come was read.
-
-    The loop wakes for many streams at once. To write to each as soon as it is read means to fetch the code of both from
-    memory in turn, and to wake whoever reads it, who has fallen asleep since the last one.
-    """
-
-    __slots__ = ("_waiting",)
-
-    def __init__(self) -> None:
-        self._waiting: list[Outlet] = []
-
-    def add(self, outlet: Outlet) -> None:
-        waiting = self._waiting
-        if not waiting:
-            asyncio.get_running_loop().call_soon(self.empty)
-        waiting.append(outlet)
-        if len(waiting) == _MOST_WAITING:
-            self.empty()
-
-    def empty(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for outlet in waiting:
-            outlet.flush()
-
-
-_outboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, Outbox] = WeakKeyDictionary()
-
-
-class Outlet:
+class Outlet(Leaving):
     """Nothing is waited for as long as the caller reads."""
 
-    __slots__ = ("_outbox", "_pushed", "_room", "_transport", "is_shut")
+    __slots__ = ("_departure", "_pushed", "_room", "_transport", "is_shut")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
-        self._outbox = _outboxes.setdefault(loop, Outbox())
-        self._pushed = b""  # and in the outbox
+        self._departure = Departure.of(loop)
+        self._pushed = b""  # and about to depart
         self.is_shut = False
         self._room: asyncio.Future[None] | None = None  # as long as it is shut
 
@@ -77,14 +49,16 @@ class Outlet:
 
     def whole(self, head: bytes, body: bytes) -> None:
         if len(body) <= _COPIED_BYTES:
-            self._transport.write(head + body)
+            self._push(head + body)
         else:
-            self._transport.write(head)
+            self._pushed += head
+            self.flush()
             self._transport.write(body)
 
     async def stream(self, head: bytes, left: int | None, body: Body) -> None:
         """`left`: bytes of the body; None: it goes in chunks. ValueError: it is not as long as its head says."""
-        self._transport.write(head)
+        self._pushed += head
+        self.flush()
         if left is not None:
             await self._sized(left, body)
             return
@@ -106,11 +80,16 @@ class Outlet:
     def push(self, data: bytes) -> None:
         """A piece of a stream that goes in chunks, between those that are waited for."""
         if data:
-            pushed = self._pushed
-            self._pushed = b"%b%x\r\n%b\r\n" % (pushed, len(data), data)
-            if not pushed:
-                self._outbox.add(self)
+            self._push(b"%x\r\n%b\r\n" % (len(data), data))
 
+    def _push(self, data: bytes) -> None:
+        if self._pushed:
+            self._pushed += data
+        else:
+            self._pushed = data
+            self._departure.add(self)
+
+    @override
     def flush(self) -> None:
         """What was pushed goes out now."""
         pushed, self._pushed = self._pushed, b""

@@ -12,6 +12,7 @@ from typing import Final, cast
 import httptools
 from typing_extensions import override
 
+from monoize.departure import Departure, Leaving
 from monoize.upstream._reason import reason
 from monoize.upstream._target import Origin
 from monoize.upstream.client import Taker
@@ -34,7 +35,7 @@ class Broken(Exception):
     """The connection cannot be used; the words say why, and not where."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol, Leaving):
     """Used for one exchange at a time: `begin`, `news` until it `has_head`, `taken` and `news` while it `expects` more.
 
     Its owner is the pool: `on_lost` tells it of the end, however that came.
@@ -42,6 +43,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_chunks",
+        "_departure",
         "_drain",
         "_error",
         "_fields",
@@ -55,6 +57,7 @@ class Connection(asyncio.Protocol):
         "_timer_at",
         "_transport",
         "_unheard",
+        "_unsent",
         "_waiter",
         "deadline",
         "exchanges",
@@ -85,6 +88,8 @@ class Connection(asyncio.Protocol):
         self.status = 0  # this and what follows: as soon as it `has_head`
         self.headers: dict[str, str] = {}
         self._loop = loop
+        self._departure = Departure.of(loop)
+        self._unsent = b""  # of a request that is about to depart
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
         # The parser writes straight into it, without a step of ours for each line; of repeated ones the last stands.
@@ -123,7 +128,14 @@ class Connection(asyncio.Protocol):
             self._error = Broken("connection closed")
             return
         self._error = None
-        if not transport.is_closing():
+        self._unsent = data
+        self._departure.add(self)
+
+    @override
+    def flush(self) -> None:
+        data, self._unsent = self._unsent, b""
+        transport = self._transport
+        if data and transport is not None and not transport.is_closing():
             transport.write(data)
 
     @property
@@ -158,6 +170,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def write(self, data: bytes) -> None:
+        self.flush()
         transport = self._transport
         if transport is not None and not transport.is_closing():
             transport.write(data)
@@ -241,7 +254,7 @@ class Connection(asyncio.Protocol):
     @override
     def data_received(self, data: bytes) -> None:
         parser, chunks = self._parser, self._chunks
-        if parser is None or not self.expects:  # more than was asked for: whose would it be next?
+        if parser is None or not self.expects or self._unsent:  # nobody asked: whose would it be?
             self._keeps_alive = False
             self.abort()
             return

@@ -511,6 +511,15 @@ async def test_when_the_server_stops_an_idle_connection_ends():
     assert (await wire.closed()).endswith(b'"unread"')
 
 
+async def test_when_the_server_stops_an_answer_that_is_about_to_depart_goes_out():
+    wire = Wire(Doors())
+    wire.send(GET % b"unread")
+    await asyncio.sleep(0)  # its task runs, and has answered
+    assert wire.connection._current is None
+    wire.connection.shutdown()
+    assert (await wire.closed()).endswith(b'"unread"')
+
+
 async def test_when_the_server_stops_what_has_come_is_answered_first():
     door = Door()
     wire = Wire(Doors(wait=door))

@@ -88,6 +88,27 @@ async def test_many_streams_do_not_wait_for_each_other():
     assert log == [*range(100)]
 
 
+async def test_whole_answers_of_one_turn_go_out_together():
+    log = []
+    for name in "ab":
+        outlet(Transport(log, name)).whole(b"HEAD", b"body")
+        log.append("answered")
+    await asyncio.sleep(0)
+    assert log == ["answered", "answered", "a", "b"]
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+async def test_answers_of_one_connection_keep_their_order(size):
+    transport = Transport()
+    way = outlet(transport)
+    way.whole(b"ONE ", b"1")
+    way.whole(b"TWO ", b"2" * size)
+    await way.stream(b"THREE ", None, Pieces((b"3", []), pauses=False))
+    await asyncio.sleep(0)
+    said = b"ONE 1TWO " + b"2" * size + b"THREE "
+    assert transport.written == said + chunk(b"3") + b"0\r\n\r\n"
+
+
 @pytest.mark.parametrize("pauses", [False, True])
 async def test_pushed_pieces_stay_in_their_place_among_those_that_are_waited_for(pauses):
     transport = Transport()

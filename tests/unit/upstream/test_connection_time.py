@@ -135,6 +135,41 @@ async def test_a_connection_that_was_paused_over_its_unread_end_is_not_kept():
     assert connection.is_lost, "nobody would ever hear from it again"
 
 
+async def test_requests_of_one_turn_depart_together():
+    log, loop = [], TurnedLoop()
+    connections = [connected(loop) for _ in range(3)]
+    for name, connection in zip("abc", connections, strict=True):
+        connection._transport.write = lambda data, name=name: log.append((name, data))
+        connection.begin(b"ask")
+        log.append("begun")
+    await asyncio.sleep(0)
+    assert log == ["begun"] * 3 + [("a", b"ask"), ("b", b"ask"), ("c", b"ask")]
+
+
+async def test_the_rest_of_a_request_does_not_overtake_its_beginning():
+    connection = connected(TurnedLoop())
+    connection.begin(b"head ")
+    connection.write(b"body")
+    await asyncio.sleep(0)
+    assert connection._transport.written == b"head body"
+
+
+async def test_what_comes_before_the_request_has_departed_is_no_answer_to_it():
+    loop = TurnedLoop()
+    connection = connected(loop)
+    await exchange(connection, loop)
+    line = connection._transport
+    connection.begin(b"ask")
+    waiting = asyncio.ensure_future(head(connection, loop.time() + 60))
+    connection.data_received(OK)
+    with pytest.raises(Broken):
+        await waiting
+    assert line.is_gone
+    assert not connection.heard
+    assert not connection.has_head
+    assert line.written == b""
+
+
 async def test_an_idle_connection_is_closed_after_a_while():
     loop = TurnedLoop()
     pool = Pool(10, Dialer(10), loop)
