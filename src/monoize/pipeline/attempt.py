@@ -197,7 +197,9 @@ class Attempt:
             stream=self.request.stream,
             same_dialect=self.same_dialect,
         )
-        return self._exchange.send(path, body, headers, self.protocol.decode_error)
+        return self._exchange.send(
+            path, body, headers, self.protocol.decode_error, at_once=self.request.stream
+        )
 
     def _own_bytes(self) -> bytes | None:
         """The caller's own bytes, where they are all there is to say; None: the request is encoded.

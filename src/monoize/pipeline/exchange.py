@@ -50,6 +50,8 @@ class Exchange:
         headers: Mapping[str, str],
         reads_error: ReadsError,
         method: Literal["POST", "GET"] = "POST",
+        *,
+        at_once: bool = False,
     ) -> UpstreamReply:
         """`headers`: all of them, the channel's own too (see `Line`).
 
@@ -69,6 +71,7 @@ class Exchange:
                     proxy=line.channel.proxy,
                     first_byte_seconds=line.first_byte_seconds,
                     idle_seconds=line.idle_seconds,
+                    at_once=at_once,
                 )
             )
             if reply.status >= _FIRST_FAILURE:

@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol, Leaving):
 
     # --- of the owner ---
 
-    def begin(self, data: bytes) -> None:
+    def begin(self, data: bytes, *, at_once: bool = False) -> None:
         """A new request, of which this is the beginning; nothing of the exchange before is left (T17)."""
         self.exchanges += 1
         self.heard = self.has_head = False
@@ -129,7 +129,10 @@ class Connection(asyncio.Protocol, Leaving):
             return
         self._error = None
         self._unsent = data
-        self._departure.add(self)
+        if at_once:
+            self.flush()
+        else:
+            self._departure.add(self)
 
     @override
     def flush(self) -> None:

@@ -67,7 +67,7 @@ class LeanClient(UpstreamClient):
                     connection = await _connected(pool, target.origin, deadline, fresh=fresh)
                 upload: Upload | None = None
                 try:
-                    connection.begin(first)
+                    connection.begin(first, at_once=call.at_once)
                     del first
                     if type(call.body) is not bytes or len(call.body) > JOINED_BYTES:
                         upload = _rest(call.body, connection)

@@ -146,6 +146,12 @@ async def test_requests_of_one_turn_depart_together():
     assert log == ["begun"] * 3 + [("a", b"ask"), ("b", b"ask"), ("c", b"ask")]
 
 
+async def test_who_is_in_a_hurry_waits_for_nobody():
+    connection = connected(TurnedLoop())
+    connection.begin(b"ask", at_once=True)
+    assert connection._transport.written == b"ask"
+
+
 async def test_the_rest_of_a_request_does_not_overtake_its_beginning():
     connection = connected(TurnedLoop())
     connection.begin(b"head ")
