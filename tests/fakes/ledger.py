@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from monoize.errors import DatabaseAway
 from monoize.store.database import Database
 from monoize.store.journal import Closing, Journal, Opening
 from monoize.store.journal_dialects import statements_of
-from monoize.store.slips import Slips
+from monoize.store.slips import Slips, files_beside
 from monoize.store.tables import (
     METADATA,
     instances,
@@ -126,6 +126,11 @@ class FaultyDatabase(Database):
         if self.slips_beside is None:
             return self.real.slips(name)
         return Slips.beside(self.slips_beside, name)
+
+    def slip_files(self, *, but: str) -> Sequence[Path]:
+        if self.slips_beside is None:
+            return self.real.slip_files(but=but)
+        return files_beside(self.slips_beside, but=but)
 
     async def _faulted(self, write, work):
         self.begun.set()

@@ -19,8 +19,8 @@ def slips_in(folder: Path) -> dict[str, int]:
         assert data.startswith(NAME), file
         for start in range(HEAD, len(data), PIECE):
             at = start
-            while size := struct.unpack_from("<I", data, at)[0]:
-                request_id, _, _, amount, *_ = msgspec.msgpack.decode(data[at + 4 : at + 4 + size])
+            while size := struct.unpack_from("<I", data, at)[0]:  # a checksum follows
+                request_id, _, _, amount, *_ = msgspec.msgpack.decode(data[at + 8 : at + 8 + size])
                 held[request_id] = amount
-                at += 4 + size
+                at += 8 + size
     return held

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -99,6 +99,11 @@ class Database(ABC):
         """
         del name
         return None
+
+    def slip_files(self, *, but: str) -> Sequence[Path]:
+        """Those of other processes, living or not, whether this one has a place or not."""
+        del but
+        return ()
 
     @abstractmethod
     async def aclose(self) -> None:

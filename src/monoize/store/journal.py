@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from monoize.errors import DatabaseAway
 from monoize.store import recovery
 from monoize.store.books import DEAREST, Closing, Opening
 from monoize.store.database import Database, Durability
-from monoize.store.journal_batch import Entry, closed, entered
+from monoize.store.journal_batch import closed, entered
 from monoize.store.journal_layout import WHOLE
 from monoize.store.journal_operation import Note
 from monoize.store.journal_writer import (
@@ -24,6 +24,7 @@ from monoize.store.journal_writer import (
     Sleep,
     Writer,
 )
+from monoize.store.left_slips import Leftovers
 from monoize.store.live import Subscription
 
 __all__ = ["Closing", "Journal", "JournalLimits", "Opening"]
@@ -32,7 +33,6 @@ log = logging.getLogger("monoize.ledger")
 
 _SILENCE_SECONDS = 60.0  # after which a process counts as dead
 _LOOK_AROUND_BEATS = 12  # beats between two looks for dead processes
-_AT_A_TIME = 500  # slips settled in one transaction
 
 
 class Journal:
@@ -67,6 +67,7 @@ class Journal:
         self._notes_waiting = 0
         signature = Signature(instance=self.instance, host=host, pid=pid)
         self._writer = Writer(database, clock, signature, self.limits, sleep)
+        self._leftovers = Leftovers(database, self.instance, self._writer.now)
         self._writing: asyncio.Task[None] | None = None
         self._tending: asyncio.Task[None] | None = None
         self._filing: asyncio.Task[None] | None = None
@@ -150,38 +151,14 @@ class Journal:
                 if not some:
                     break
                 settled += some
-            settled += await self._settle_slips()
+            if self._keeps_slips:
+                settled += await self._leftovers.settle()
         except DatabaseAway:
             self._watch.forget()
             raise
         if settled:
             log.warning("settled %d requests that dead processes had left open", settled)
         return settled
-
-    async def _settle_slips(self) -> int:
-        slips, settled = self._writer.slips, 0
-        for left in slips.left() if slips is not None else ():
-            try:
-                for some in _some_of(left.entries(), _AT_A_TIME):
-                    settled += await self._settled(some)
-                left.remove()
-            finally:
-                left.close()
-        return settled
-
-    async def _settled(self, entries: Sequence[Entry]) -> int:
-        now = self._writer.now()
-        work = partial(recovery.settle_slips, entries=entries, instance=self.instance, now=now)
-        try:
-            return await self._database.book(work)
-        except DatabaseAway:
-            raise
-        except Exception:  # one of them is at fault; the others shall not suffer for it
-            if len(entries) > 1:
-                return sum([await self._settled([entry]) for entry in entries])
-            name = entries[0].reservation.request_id
-            log.exception("request %s of a process that died cannot be settled", name)
-            return 0
 
     async def aclose(self) -> None:
         """Write what waits; what cannot be written within `drain_seconds` is lost, and said."""
@@ -250,8 +227,3 @@ class Journal:
 
 async def _at_once() -> None:
     """There is nothing to wait for."""
-
-
-def _some_of(entries: Sequence[Entry], size: int) -> Iterator[Sequence[Entry]]:
-    for at in range(0, len(entries), size):
-        yield entries[at : at + size]

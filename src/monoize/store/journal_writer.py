@@ -336,6 +336,7 @@ class Writer:
             self._came_back()  # it has answered, if only with a complaint
         if len(some) != 1:
             for index, operation in enumerate(some):
+                self._let_pass()  # all of them together may take long
                 left = await self._unwritten([operation])
                 if left is not None:
                     return some[index:], left[1]

@@ -5,44 +5,43 @@ database, then: what has been copied into a mapped file is the system's, and out
 call never takes a transaction for its opening, and its row of the log is written once, whole.
 
 The file is cut into pieces. A piece in which nothing is open is empty again at once, so that what is found after a crash
-is of its last moments. The lock on the file says whether its process lives.
+is of its last moments (left_slips.py). The lock on the file says whether its process lives.
 """
 
 from __future__ import annotations
 
+import errno
 import heapq
 import logging
 import mmap
 import os
+import struct
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from monoize.store.books import Opening
-from monoize.store.journal_batch import Entry, entered
-from monoize.store.journal_layout import FIRST
+from monoize.store.journal_batch import Entry
 
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["LeftSlips", "Slips", "slip_of"]
+__all__ = ["NAME", "SlipWords", "Slips", "files_beside", "slip_of", "slips_in"]
 
 log = logging.getLogger("monoize.ledger")
 
-_NAME = b"monoize slips 1\n"
+NAME = b"monoize slips 1\n"
 _HEAD = 4096  # bytes before the first piece
 _PIECE = 64 * 1024  # some two hundred slips
 _PIECES = 64
-_MARK = 4  # bytes: the length of a slip before it, 0 where there is none
-_END = bytes(_MARK)
-_NEW = ".new"
-_COLUMNS = frozenset(FIRST.names)
+_MARK = struct.Struct("<II")  # before each slip: its length and its checksum
+_END = bytes(_MARK.size)  # where there is no more
 
 
-class _Written(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class SlipWords(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What has to be known of an opening should it never close."""
 
     request_id: str
@@ -55,13 +54,12 @@ class _Written(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Written).decode
 
 
 def slip_of(entry: Entry) -> bytes:
     held, row = entry.reservation, entry.log
     return _encode(
-        _Written(
+        SlipWords(
             held.request_id,
             held.key_id,
             held.user_id,
@@ -73,26 +71,43 @@ def slip_of(entry: Entry) -> bytes:
     )
 
 
-def _entry_of(slip: bytes) -> Entry:
-    """Columns that this release does not have are left out."""
-    said = _decode(slip)
-    words = zip(said.names, said.values, strict=True)
-    opening = Opening(
-        request_id=said.request_id,
-        key_id=said.key_id,
-        user_id=said.user_id,
-        amount=said.amount,
-        log={name: value for name, value in words if name in _COLUMNS},
-    )
-    return entered(opening, said.opened_at, admitted=True)
+def slips_in(data: bytes) -> Iterator[bytes | None]:
+    """Those of a whole file; None for one that is damaged, as after the power failed: a file reaches the disk page by page."""
+    for start in range(_HEAD, len(data), _PIECE):
+        at, end = start, min(start + _PIECE, len(data))
+        while at + _MARK.size <= end:
+            size, checksum = _MARK.unpack_from(data, at)
+            if not size:
+                break
+            at += _MARK.size
+            slip = data[at : at + size]
+            at += size
+            yield slip if at <= end and zlib.crc32(slip) == checksum else None
+
+
+def files_beside(database: Path, *, but: str) -> list[Path]:
+    """Those of all processes, living or not, except the one that is named so."""
+    place = database.resolve()
+    stem = _stem(place)
+    found = (file for file in place.parent.iterdir() if file.name.startswith(stem))
+    names = ((file.name.removeprefix(stem), file) for file in found)
+    return sorted(file for name, file in names if name != but and _is_name(name))
+
+
+def _stem(database: Path) -> str:
+    return f"{database.name}-slips-"
+
+
+def _is_name(name: str) -> bool:
+    """Of a process, and not of whatever else lies there."""
+    return name.replace("_", "").isalnum()
 
 
 class Slips:
     """Of one process, which holds the lock on its file as long as it lives."""
 
-    def __init__(self, file: Path, stem: str, descriptor: int) -> None:
+    def __init__(self, file: Path, descriptor: int) -> None:
         self._file = file
-        self._stem = stem  # how the files of all processes begin
         self._descriptor = descriptor
         self._memory = mmap.mmap(descriptor, _HEAD + _PIECES * _PIECE)
         self._held = [0] * _PIECES
@@ -105,20 +120,16 @@ class Slips:
         """None: there can be no such file, and openings take transactions."""
         if sys.platform == "win32":
             return None
-        stem = f"{database.name}-slips-"
-        file = database.with_name(stem + name)
-        fresh = file.with_name(file.name + _NEW)
+        place = database.resolve()  # where SQLite has its own files, too
+        file = place.with_name(_stem(place) + name)
         try:
-            descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            descriptor = _locked(file)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                fresh.rename(file)  # found by others only from here on, when it is locked
                 _fill(descriptor)
-                return cls(file, stem, descriptor)
+                return cls(file, descriptor)
             except BaseException:
-                os.close(descriptor)
                 file.unlink(missing_ok=True)
-                fresh.unlink(missing_ok=True)
+                os.close(descriptor)
                 raise
         except OSError as error:
             log.warning("no slips beside the database, which takes longer: %s", error.strerror)
@@ -126,15 +137,15 @@ class Slips:
 
     def put(self, slip: bytes) -> int | None:
         """The piece it lies in, to be told when it counts no more; None: there is no room."""
-        size = len(slip)
-        after = self._at + _MARK + size
-        if after + _MARK > _HEAD + (self._piece + 1) * _PIECE:
-            if _MARK + size + _MARK > _PIECE or not self._turned():
+        size, mark = len(slip), _MARK.size
+        after = self._at + mark + size
+        if after + mark > _HEAD + (self._piece + 1) * _PIECE:
+            if mark + size + mark > _PIECE or not self._turned():
                 return None
-            after = self._at + _MARK + size
+            after = self._at + mark + size
         at, memory = self._at, self._memory
-        memory[at + _MARK : after + _MARK] = slip + _END
-        memory[at : at + _MARK] = size.to_bytes(_MARK, "little")  # from here on it counts
+        memory[at + mark : after + mark] = slip + _END
+        memory[at : at + mark] = _MARK.pack(size, zlib.crc32(slip))  # from here on it counts
         self._held[self._piece] += 1
         self._at = after
         return self._piece
@@ -153,20 +164,11 @@ class Slips:
         if self._held[piece]:
             return
         start = _HEAD + piece * _PIECE
-        self._memory[start : start + _MARK] = _END
+        self._memory[start : start + _MARK.size] = _END
         if piece == self._piece:
             self._at = start
         else:
             heapq.heappush(self._free, piece)
-
-    def left(self) -> Iterator[LeftSlips]:
-        """Of processes that are gone; each is held until it is closed."""
-        for file in sorted(self._file.parent.glob(f"{self._stem}*")):
-            if file == self._file or file.suffix == _NEW:
-                continue
-            found = LeftSlips.of(file)
-            if found is not None:
-                yield found
 
     def close(self) -> None:
         """What is open still is for the next process to find."""
@@ -176,64 +178,35 @@ class Slips:
         os.close(self._descriptor)
 
 
-class LeftSlips:
-    """Those of a process that is gone."""
-
-    def __init__(self, file: Path, descriptor: int) -> None:
-        self._file = file
-        self._descriptor = descriptor
-
-    @classmethod
-    def of(cls, file: Path) -> LeftSlips | None:
-        """None: its process lives, or another one is at it."""
+def _locked(file: Path) -> int:
+    """A new file that others find only when it is locked: one who came first took it for a dead process's, and removed it."""
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            descriptor = os.open(file, os.O_RDWR)
-        except OSError:
-            return None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_at(file, descriptor):
+                return descriptor
+        except BaseException:
             os.close(descriptor)
-            return None
-        return cls(file, descriptor)
+            raise
+        os.close(descriptor)
 
-    def entries(self) -> list[Entry]:
-        """Some of them may have closed: a piece is emptied when none in it is open."""
-        data = os.pread(self._descriptor, _HEAD + _PIECES * _PIECE, 0)
-        if not data.startswith(_NAME):
-            return []
-        found: list[Entry] = []
-        for slip in _slips_in(data):
-            try:
-                found.append(_entry_of(slip))
-            except (msgspec.DecodeError, ValueError):
-                log.exception("a slip of %s cannot be read", self._file.name)
-        return found
 
-    def remove(self) -> None:
-        self._file.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        os.close(self._descriptor)
+def _is_at(file: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(file.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _fill(descriptor: int) -> None:
-    """Its place on the disk is taken here: a mapped file that finds none kills its process."""
+    """Its place on the disk is taken here: a mapped file that finds none kills its process.
+
+    A file system that writes everything to a new place each time keeps none, however it is asked.
+    """
     size = _HEAD + _PIECES * _PIECE
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, 0, size)
-    else:
-        os.pwrite(descriptor, bytes(size), 0)
-    os.pwrite(descriptor, _NAME, 0)
-
-
-def _slips_in(data: bytes) -> Iterator[bytes]:
-    for start in range(_HEAD, len(data), _PIECE):
-        at, end = start, min(start + _PIECE, len(data))
-        while at + _MARK <= end:
-            size = int.from_bytes(data[at : at + _MARK], "little")
-            at += _MARK
-            if not 0 < size <= end - at:
-                break
-            yield data[at : at + size]
-            at += size
+    elif os.pwrite(descriptor, bytes(size), 0) < size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.pwrite(descriptor, NAME, 0)

@@ -7,7 +7,7 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
@@ -30,7 +30,7 @@ from monoize.store.database import (
     Work,
 )
 from monoize.store.journal_sqlite import SqliteStatements
-from monoize.store.slips import Slips
+from monoize.store.slips import Slips, files_beside
 from monoize.store.threads import Threads
 
 __all__ = ["SqliteDatabase"]
@@ -121,6 +121,10 @@ class SqliteDatabase(Database):
     @override
     def slips(self, name: str) -> Slips | None:
         return Slips.beside(self._file, name)
+
+    @override
+    def slip_files(self, *, but: str) -> Sequence[Path]:
+        return files_beside(self._file, but=but)
 
     @override
     async def aclose(self) -> None:

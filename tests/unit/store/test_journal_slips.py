@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,22 @@ async def test_one_that_closes_while_its_rows_wait_is_settled(book, faulty, cloc
     assert (await spending(faulty))["k1", "total"] == (7, 0)
 
 
+async def test_nobody_waits_for_many_small_transactions_either(book, faulty):
+    """A batch with something at fault is written entry by entry."""
+    many = Budgets(total=1000)
+    await asyncio.gather(*(book.open(opening(f"r{n}", 1, budgets=many)) for n in range(50)))
+    twice = [book.open(opening("twice", 1, budgets=many)) for _ in range(2)]  # what is at fault
+    ends = [asyncio.ensure_future(one) for one in twice]
+    await asyncio.sleep(0)
+    ends += [asyncio.ensure_future(book.close(closing(f"r{n}", 1))) for n in range(50)]
+    before = faulty.writes
+    await until(lambda: faulty.writes > before)  # the first of them
+    await asyncio.wait_for(book.open(opening("free")), timeout=60)
+    assert faulty.writes - before < 25
+    await asyncio.gather(*ends, return_exceptions=True)
+    assert faulty.writes - before > 50
+
+
 async def test_nobody_who_needs_no_transaction_waits_for_one_that_is_slow(book, faulty, tmp_path):
     faulty.gate.clear()
     limited = opening("limited", budgets=Budgets(total=100))
@@ -215,7 +232,7 @@ async def test_much_is_settled_in_steps(book, faulty, clock):
 
 
 async def test_one_that_cannot_be_settled_stops_neither_the_start_nor_the_others(
-    book, faulty, clock, caplog
+    book, faulty, clock, caplog, tmp_path
 ):
     await book.open(opening("good"))
     bad = opening("bad")
@@ -233,6 +250,51 @@ async def test_one_that_cannot_be_settled_stops_neither_the_start_nor_the_others
     after = await begun(faulty, clock, "b")
     assert (await statuses(faulty))["good"] == ("interrupted", 10)
     assert "request bad of a process that died cannot be settled" in caplog.text
+    assert tmp_path.joinpath("store.db-slips-a.unread").exists(), "all there is to know of it"
+    await after.aclose()
+
+
+async def test_one_without_a_place_of_its_own_settles_those_of_others(
+    book, faulty, clock, monkeypatch
+):
+    await book.open(opening("r1"))
+    await killed(book)
+    monkeypatch.setattr(faulty, "slips", lambda name: None)
+    after = await begun(faulty, clock, "b")
+    assert after._writer.slips is None
+    assert await statuses(faulty) == {"r1": ("interrupted", 10)}
+    await after.aclose()
+
+
+async def test_what_cannot_be_read_stops_nobody_is_kept_and_is_told_of_once(
+    book, faulty, clock, tmp_path, caplog
+):
+    await book.open(opening("r1"))
+    await killed(book)
+    strange, pipe = tmp_path / "store.db-slips-c", tmp_path / "store.db-slips-d"
+    strange.write_bytes(b"monoize slips 2\n" + b"?" * 5000)
+    os.mkfifo(pipe)
+    after = await begun(faulty, clock, "b")
+    await after.recover()
+    assert await statuses(faulty) == {"r1": ("interrupted", 10)}
+    assert strange.exists()
+    assert pipe.exists()
+    assert caplog.text.count("is not settled") == 2
+    await after.aclose()
+
+
+async def test_a_damaged_slip_is_set_aside_and_its_neighbours_are_settled(
+    book, faulty, clock, tmp_path, caplog
+):
+    await book.open(opening("r1"))
+    book._writer.slips.put(b"not a slip")
+    await killed(book)
+    after = await begun(faulty, clock, "b")
+    assert await statuses(faulty) == {"r1": ("interrupted", 10)}
+    aside = tmp_path / "store.db-slips-a.unread"
+    assert f"1 slips are not settled and kept in {aside}" in caplog.text
+    assert aside.exists()
+    assert not tmp_path.joinpath("store.db-slips-a").exists()
     await after.aclose()
 
 

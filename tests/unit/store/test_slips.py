@@ -12,7 +12,8 @@ from fakes.ledger import LOG, NOON, opening
 from fakes.slips_seen import slips_in
 from monoize.store import slips
 from monoize.store.journal_batch import Entry, entered
-from monoize.store.slips import LeftSlips, Slips, slip_of
+from monoize.store.left_slips import LeftSlips, UnknownSlipsError
+from monoize.store.slips import Slips, files_beside, slip_of
 
 
 def entry(name: str, **more) -> Entry:
@@ -37,14 +38,16 @@ def die(dead: Slips) -> None:
     os.close(dead._descriptor)
 
 
+def left_beside(place: Path) -> list[LeftSlips]:
+    found = [LeftSlips.of(file) for file in files_beside(place, but="b")]
+    return [left for left in found if left is not None]
+
+
 def found_by_another(place: Path) -> list[str]:
-    another = Slips.beside(place, "b")
-    assert another is not None
     names = []
-    for left in another.left():
+    for left in left_beside(place):
         names += [one.reservation.request_id for one in left.entries()]
         left.close()
-    another.close()
     return names
 
 
@@ -52,9 +55,7 @@ def test_what_is_open_when_its_process_dies_is_found(place, made):
     before = entry("r1", amount=123, user_id="u", log={"username": "ünï", "is_stream": True})
     assert made.put(slip_of(before)) == 0
     die(made)
-    another = Slips.beside(place, "b")
-    assert another is not None
-    (left,) = another.left()
+    (left,) = left_beside(place)
     (after,) = left.entries()
     assert after.reservation == before.reservation
     assert after.log == before.log
@@ -74,13 +75,10 @@ def test_the_slips_of_the_living_are_their_own(place, made):
 def test_only_one_finds_them_at_a_time(place, made):
     made.put(slip_of(entry("r1")))
     die(made)
-    another, third = Slips.beside(place, "b"), Slips.beside(place, "c")
-    assert another is not None
-    assert third is not None
-    (held,) = another.left()
-    assert list(third.left()) == []
+    (held,) = left_beside(place)
+    assert left_beside(place) == []
     held.close()
-    assert len(list(third.left())) == 1
+    assert len(left_beside(place)) == 1
 
 
 def test_a_piece_in_which_nothing_is_open_is_empty(place, made):
@@ -127,7 +125,7 @@ def test_without_room_there_is_no_place_until_a_piece_is_empty(made, monkeypatch
 
 def test_what_fits_into_no_piece_has_no_place(made):
     assert made.put(b"x" * 70_000) is None
-    assert made.put(b"x" * (64 * 1024 - 8)) == 0
+    assert made.put(b"x" * (64 * 1024 - 16)) == 0
     assert made.put(b"x") == 1
 
 
@@ -153,30 +151,61 @@ def test_any_order_of_coming_and_going_leaves_what_is_open(seed, monkeypatch, pl
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "unread"),
     [
-        lambda data: b"",
-        lambda data: data[:100],
-        lambda data: b"something else\n" + data[15:],
-        lambda data: data[:4096] + b"\xff\xff\xff\xff" + data[4100:],
-        lambda data: data[:4100] + b"\xc1" * 40 + data[4140:],
-        lambda data: data[:4110],
+        (lambda data: b"", 0),
+        (lambda data: bytes(len(data)), 0),  # its process died while it made it
+        (lambda data: data[:100], 0),
+        (lambda data: data[:4096] + b"\xff\xff\xff\xff" + data[4100:], 1),  # its length
+        (lambda data: data[:4100] + b"\xff" + data[4101:], 1),  # its checksum
+        (lambda data: data[:4150] + b"\xc1" + data[4151:], 1),
+        (lambda data: data[:4110], 1),
     ],
 )
-def test_a_damaged_file_stops_nobody(damage, place, made, caplog):
+def test_what_is_damaged_is_not_taken_for_a_slip(damage, unread, place, made):
     made.put(slip_of(entry("r1")))
     die(made)
     file = place.with_name("store.db-slips-a")
     file.write_bytes(damage(file.read_bytes()))
-    assert found_by_another(place) == []
+    (left,) = left_beside(place)
+    assert left.entries() == []
+    assert left.unread == unread
 
 
-def test_one_slip_that_cannot_be_read_leaves_the_others(place, made, caplog):
-    made.put(b"\xc1\xc1\xc1")
+def test_a_slip_of_which_the_disk_has_another_ones_half_is_not_taken_for_either(place, made):
+    """A file reaches the disk page by page: after the power failed it may hold pages of two moments."""
+    earlier, later = entry("r1", amount=111_111), entry("r2", amount=222_222)
+    slip = bytearray(slip_of(later))
+    slip[-20:] = slip_of(earlier)[-20:]
+    slip[slip.index(b"r2") : slip.index(b"r2") + 2] = b"r1"
+    made.put(slip_of(later))
+    at = 4096 + 8
+    made._memory[at : at + len(slip)] = bytes(slip)
+    die(made)
+    (left,) = left_beside(place)
+    assert left.entries() == []
+    assert left.unread == 1
+
+
+@pytest.mark.parametrize(
+    "slip", [b"\xc1\xc1\xc1", b"\x91" * 2000, slip_of(entry("r")).replace(b"created_at", b"created_ax")]
+)  # fmt: skip
+def test_one_slip_that_cannot_be_read_leaves_the_others(slip, place, made):
+    made.put(slip[:-1])
     made.put(slip_of(entry("r1")))
     die(made)
-    assert found_by_another(place) == ["r1"]
-    assert "cannot be read" in caplog.text
+    (left,) = left_beside(place)
+    assert [one.reservation.request_id for one in left.entries()] == ["r1"]
+    assert left.unread == 1
+
+
+@pytest.mark.parametrize("data", [b"monoize slips 2\n" + bytes(5000), b"something else"])
+def test_a_file_that_another_program_wrote_is_not_read(data, place, made):
+    die(made)
+    place.with_name("store.db-slips-a").write_bytes(data)
+    (left,) = left_beside(place)
+    with pytest.raises(UnknownSlipsError):
+        left.entries()
 
 
 def test_columns_of_another_release_are_left_out(place, made):
@@ -184,13 +213,54 @@ def test_columns_of_another_release_are_left_out(place, made):
     row = type(before.log)((*before.log.names, "of_tomorrow"), (*before.log.values, "x"))
     made.put(slip_of(Entry(before.opening, before.reservation, row)))
     die(made)
-    (left,) = Slips.beside(place, "b").left()
+    (left,) = left_beside(place)
     assert left.entries()[0].log == before.log
 
 
-def test_a_file_that_just_begins_is_nobodys_to_take(place, made):
-    (place.parent / "store.db-slips-c.new").touch()
-    assert found_by_another(place) == []
+def test_a_file_that_was_taken_for_a_dead_ones_before_it_was_locked_is_made_again(
+    place, monkeypatch
+):
+    lock, file = slips.fcntl.flock, place.with_name("store.db-slips-a")
+    removed = []
+
+    def locked(descriptor: int, how: int) -> None:
+        if not removed:
+            removed.append(file)
+            file.unlink()
+        lock(descriptor, how)
+
+    monkeypatch.setattr(slips.fcntl, "flock", locked)
+    made = Slips.beside(place, "a")
+    made.put(slip_of(entry("r1")))
+    die(made)
+    assert removed
+    assert found_by_another(place) == ["r1"]
+
+
+@pytest.mark.parametrize("name", ["my[1].db", "a*.db", "what?.db", "ünï code.db"])
+def test_whatever_the_database_is_called_they_are_found(name, tmp_path):
+    made = Slips.beside(tmp_path / name, "a")
+    made.put(slip_of(entry("r1")))
+    die(made)
+    assert found_by_another(tmp_path / name) == ["r1"]
+
+
+def test_they_lie_where_the_database_lies_whatever_leads_to_it(tmp_path, place):
+    place.touch()
+    link = tmp_path / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    link.symlink_to(place)
+    made = Slips.beside(link, "a")
+    made.put(slip_of(entry("r1")))
+    die(made)
+    assert found_by_another(place) == ["r1"]
+    assert found_by_another(link) == ["r1"]
+
+
+@pytest.mark.parametrize("name", ["a.new", "a.unread", "mine.tar.gz", "", "b"])
+def test_what_is_called_otherwise_is_none_of_them(name, place):
+    place.with_name(f"store.db-slips-{name}").touch()
+    assert files_beside(place, but="b") == []
 
 
 def test_a_folder_that_takes_no_files_is_no_place(tmp_path, caplog):
@@ -208,6 +278,14 @@ def test_a_disk_without_room_is_no_place_and_nothing_is_left_on_it(place, monkey
     assert list(place.parent.iterdir()) == []
 
 
+def test_nor_where_the_system_cannot_take_the_room_beforehand(place, monkeypatch, caplog):
+    monkeypatch.delattr(os, "posix_fallocate")
+    monkeypatch.setattr(os, "pwrite", lambda *_: 100)
+    assert Slips.beside(place, "a") is None
+    assert "No space left on device" in caplog.text
+    assert list(place.parent.iterdir()) == []
+
+
 def test_only_its_owner_may_read_it(place, made):
     assert place.with_name("store.db-slips-a").stat().st_mode & 0o777 == 0o600
 
@@ -219,6 +297,6 @@ def test_what_has_gone_meanwhile_is_not_there(place):
 def test_the_words_of_the_log_are_those_of_the_opening(place, made):
     made.put(slip_of(entry("r1", log={"key_name": "k", "address": "::1"})))
     die(made)
-    (left,) = Slips.beside(place, "b").left()
+    (left,) = left_beside(place)
     words = left.entries()[0].opening.log
     assert words == {**LOG, "key_name": "k", "address": "::1", "created_at": NOON}
