@@ -1,18 +1,23 @@
-"""What is to go out in one turn of the loop goes out together, once all that has come was read.
+"""What calls have to say in one turn of the loop goes out together, once all that has come was read.
 
 The loop wakes for many calls at once. To write for each as soon as it was worked on means to fetch the code of both from
 memory in turn, and to wake whoever reads it, who has fallen asleep since the last one.
+
+Before that the loop looks at its sockets once more. So whoever closes a transport, or hears that it will close, flushes first.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Protocol as Interface
 from weakref import WeakKeyDictionary
 
 __all__ = ["Departure", "Leaving"]
 
-_MOST = 32  # so many are written in less than a millisecond
+log = logging.getLogger("monoize.server")
+
+_MOST = 32  # the first does not wait until many more have been worked on
 
 
 class Leaving(Interface):
@@ -45,7 +50,10 @@ class Departure:
     def leave(self) -> None:
         waiting, self._waiting = self._waiting, []
         for one in waiting:
-            one.flush()
+            try:
+                one.flush()
+            except Exception:  # the outermost loop of many calls: the others are not at fault
+                log.exception("a connection could not be written to")
 
 
 _departures: WeakKeyDictionary[asyncio.AbstractEventLoop, Departure] = WeakKeyDictionary()

@@ -102,6 +102,11 @@ class Connection(asyncio.Protocol):
             self._quiet_since = self._loop.time()
 
     @override
+    def eof_received(self) -> None:
+        """The caller says no more; he may have the answers that are ready. The transport closes itself."""
+        self._outlet.flush()
+
+    @override
     def pause_writing(self) -> None:
         self._outlet.shut()
 
@@ -130,6 +135,7 @@ class Connection(asyncio.Protocol):
         patience = float(self._config.timeout_keep_alive)
         left = patience if self._current else self._quiet_since + patience - self._loop.time()
         if left <= 0:
+            self._outlet.flush()
             self._transport.close()
         else:
             self._timer = self._loop.call_later(left, self._look)

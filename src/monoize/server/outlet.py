@@ -40,8 +40,7 @@ class Outlet(Leaving):
     def say(self, data: bytes) -> None:
         """At once: a few words."""
         self.flush()
-        if not self._transport.is_closing():
-            self._transport.write(data)
+        self._write(data)
 
     async def opened(self) -> None:
         if self._room is not None:
@@ -53,7 +52,7 @@ class Outlet(Leaving):
         else:
             self._pushed += head
             self.flush()
-            self._transport.write(body)
+            self._write(body)
 
     async def stream(self, head: bytes, left: int | None, body: Body) -> None:
         """`left`: bytes of the body; None: it goes in chunks. ValueError: it is not as long as its head says."""
@@ -93,15 +92,20 @@ class Outlet(Leaving):
     def flush(self) -> None:
         """What was pushed goes out now."""
         pushed, self._pushed = self._pushed, b""
-        if pushed and not self._transport.is_closing():
-            self._transport.write(pushed)
+        if pushed:
+            self._write(pushed)
+
+    def _write(self, data: bytes) -> None:
+        """Everything or nothing of what is said after the transport began to close: a body is no answer without its head."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
 
     async def _sized(self, left: int, body: Body) -> None:
         async for data in body:
             left -= len(data)
             if left < 0:
                 raise ValueError("the body is longer than its content-length")
-            self._transport.write(data)
+            self._write(data)
             if self._room is not None:
                 await self._room
         if left:

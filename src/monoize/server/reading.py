@@ -49,7 +49,7 @@ class Turn(msgspec.Struct, eq=False):
     body: ArrivingBody
     keeps_alive: bool  # as far as the caller is concerned
     is_answering: bool = False
-    is_written: bool = False  # the head of its answer is out
+    is_written: bool = False  # the head of its answer is out, or about to depart
     refusal: bytes | None = None  # what is said instead of an answer
     task: asyncio.Task[None] | None = None
 
@@ -62,6 +62,7 @@ class RequestReader:
         "_came_bytes",
         "_earlier",
         "_fields",
+        "_has_read_head",
         "_header_bytes",
         "_known_head",
         "_latest",
@@ -95,6 +96,7 @@ class RequestReader:
         self._known_head: RepeatedHead | None = None
         self._tries = _TRIES
         self._came_bytes = 0
+        self._has_read_head = False  # to its end, in what has just come
         self.in_head = False
         self.late_bytes = 0  # of a head that did not come in one piece: all but the first
 
@@ -140,7 +142,7 @@ class RequestReader:
         body.finish()
 
     def _parse(self, data: bytes) -> None:
-        was_in_head = self.in_head
+        was_in_head, self._has_read_head = self.in_head, False
         self._came_bytes = len(data) if not was_in_head else self._came_bytes + len(data)
         try:
             self._parser.feed_data(data)
@@ -148,7 +150,7 @@ class RequestReader:
             self._upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError:
             raise Malformed(HTTPStatus.BAD_REQUEST, _INVALID) from None
-        if self.in_head and was_in_head:
+        if self.in_head and was_in_head and not self._has_read_head:
             self.late_bytes += len(data)
             if self.late_bytes > self._header_bytes() + _AROUND_HEADERS:
                 raise Malformed(
@@ -189,6 +191,7 @@ class RequestReader:
 
     def on_headers_complete(self) -> None:
         self.in_head = False
+        self._has_read_head = True
         self.late_bytes = 0
         parser, target = self._parser, self._target
         if parser.should_upgrade():  # `feed` hears of it in a moment

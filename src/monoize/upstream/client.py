@@ -47,7 +47,7 @@ class UpstreamCall(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str | None = None
     first_byte_seconds: float
     idle_seconds: float
-    at_once: bool = False  # it does not wait for others to be sent with: a stream shall begin soon
+    at_once: bool = False  # not with the others of its turn: a stream shall begin soon
 
 
 class Passable(AsyncIterator[bytes]):

@@ -464,6 +464,22 @@ async def test_a_head_that_never_ends_is_a_431():
     assert (await wire.closed()).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
 
 
+async def test_heads_are_counted_one_by_one_however_many_come_at_once():
+    """A read may begin and end within a head, and have hundreds of whole ones in between."""
+    wire = Wire(Doors())
+    one = GET % b"unread"
+    many, half = one * 8000, len(one) // 2
+    wire.send(many[:half])
+    for begin in range(half, len(many), 100_001):
+        wire.send(many[begin : begin + 100_001])
+    for _ in range(1000):
+        await wire.settled()
+        if len(wire.app.seen) == 8000:
+            break
+    assert len(wire.app.seen) == 8000
+    assert not wire.transport.is_closing()
+
+
 async def test_a_request_knows_where_it_came_from_and_how_large_it_was():
     wire = Wire(Doors())
     wire.send(b"GET /echo HTTP/1.1\r\nab: cde\r\nAB: cde\r\n\r\n")
@@ -517,6 +533,15 @@ async def test_when_the_server_stops_an_answer_that_is_about_to_depart_goes_out(
     await asyncio.sleep(0)  # its task runs, and has answered
     assert wire.connection._current is None
     wire.connection.shutdown()
+    assert (await wire.closed()).endswith(b'"unread"')
+
+
+async def test_a_caller_who_says_no_more_gets_the_answer_that_is_about_to_depart():
+    wire = Wire(Doors())
+    wire.send(GET % b"unread")
+    await asyncio.sleep(0)  # its task runs, and has answered
+    wire.connection.eof_received()
+    wire.transport.close()
     assert (await wire.closed()).endswith(b'"unread"')
 
 

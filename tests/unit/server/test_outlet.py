@@ -1,4 +1,4 @@
-"""What streams push goes out together, in order, and never behind the end."""
+"""What is pushed, whole answers and pieces of streams, goes out together, in order, and never behind the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ class Transport:
         self._log, self._name = [] if log is None else log, name
 
     def write(self, data):
-        assert not self.closing, "uvloop raises"
         self.written += data
         self._log.append(self._name)
 
@@ -125,6 +124,30 @@ async def test_a_few_words_do_not_overtake_what_was_pushed():
     way.say(b"said")
     await asyncio.sleep(0)
     assert transport.written == chunk(b"pushed") + b"said"
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+async def test_no_body_goes_out_without_its_head(size):
+    """A transport that is about to close still sends what it is given, as long as something waits in it."""
+    transport = Transport()
+    transport.closing = True
+    outlet(transport).whole(b"HEAD", b"1" * size)
+    await outlet(transport).stream(b"HEAD", 1, Pieces((b"1", []), pauses=False))
+    await asyncio.sleep(0)
+    assert transport.written == b""
+
+
+async def test_one_that_cannot_be_written_to_holds_up_no_other(caplog):
+    class Broken(Transport):
+        def write(self, data):
+            raise RuntimeError("unknown")
+
+    broken, sound = Broken(), Transport()
+    for transport in (broken, sound):
+        outlet(transport).push(b"word")
+    await asyncio.sleep(0)
+    assert sound.written == chunk(b"word")
+    assert "could not be written to" in caplog.text
 
 
 async def test_nothing_is_written_to_a_caller_who_left():
