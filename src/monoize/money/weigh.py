@@ -44,6 +44,9 @@ _BYTES_PER_TOKEN = (
     ("", 20),  # PDF: a page of 40 kB is read as 2,000 tokens
 )
 _SHORT = 16_384  # letters: longer texts are not copied once more to be weighed with others
+_PIECE = (
+    65_536  # letters of a long text that are weighed at once: they stay in the processor's cache
+)
 _SMALLEST_FILE = 3000  # tokens: two pages; also of a file that lies elsewhere
 
 
@@ -62,8 +65,12 @@ class Load(msgspec.Struct):
     provider_tools: int = 0  # run by the provider, who reads their results as input
 
     def add(self, text: str | bytes) -> None:
-        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-        self._add(_letters(data, _indents(data.count(b"  ")), 0))
+        pairs = text.count(b"  ") if isinstance(text, bytes) else text.count("  ")
+        self.prose -= _indents(pairs)
+        for at in range(0, len(text), _PIECE):
+            piece = text[at : at + _PIECE]
+            data = piece if isinstance(piece, bytes) else piece.encode("utf-8", "surrogatepass")
+            self._add(_letters(data, 0, 0))
 
     def add_all(self, texts: list[str]) -> None:
         """Each of them, in one pass: a conversation has many short ones."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fakes.urp_values import requests
 from monoize.money import CLASSES, MOST_NANO, MOST_TOKENS, charge, output_bound, reserved
+from monoize.money import weigh as weighing
 from monoize.money import whole as whole_rates
 from monoize.money.book import Priced
 from monoize.money.classes import INPUT_CLASSES, OUTPUT_CLASSES, credible, plain, split
@@ -333,6 +334,21 @@ def test_texts_weigh_together_what_each_weighs(parts):
     if parts:
         together.add_all(parts)
     assert together == each
+
+
+@pytest.mark.parametrize("piece", [1, 7, 64])
+@pytest.mark.soak
+@PATIENT
+@given(st.lists(texts, min_size=1, max_size=6))
+def test_a_long_text_weighs_piece_by_piece_what_it_weighs_at_once(piece, parts):
+    text = "".join(parts)[:2000]
+    at_once, in_pieces, as_bytes = Load(), Load(), Load()
+    at_once.add_all([text])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weighing, "_PIECE", piece)
+        in_pieces.add(text)
+        as_bytes.add(text.encode("utf-8", "surrogatepass"))
+    assert in_pieces == as_bytes == at_once
 
 
 @pytest.mark.soak
