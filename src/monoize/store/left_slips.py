@@ -41,21 +41,30 @@ class Leftovers:
         self._database = database
         self._instance = instance
         self._now = now  # milliseconds
-        self._puzzling: set[Path] = set()  # files that nothing can be done about, and that was said
+        self._told: set[str] = set()  # what nothing can be done about
 
     async def settle(self) -> int:
         """How many requests that were. DatabaseAway: the rest is left for another time."""
         settled = 0
-        for file in await asyncio.to_thread(self._database.slip_files, but=self._instance):
+        try:
+            files = await asyncio.to_thread(self._database.slip_files, but=self._instance)
+        except OSError as error:
+            self._tell(f"slips of other processes cannot be looked for: {error}")
+            return 0
+        for file in files:
             try:
                 left = LeftSlips.of(file)
                 if left is not None:
                     settled += await self._emptied(left)
             except (OSError, UnknownSlipsError) as error:
-                if file not in self._puzzling:
-                    self._puzzling.add(file)
-                    log.warning("what is in %s is not settled: %s", file, error)
+                self._tell(f"what is in {file} is not settled: {error}")
         return settled
+
+    def _tell(self, words: str) -> None:
+        """Once: it is looked at every minute."""
+        if words not in self._told:
+            self._told.add(words)
+            log.warning("%s", words)
 
     async def _emptied(self, left: LeftSlips) -> int:
         try:

@@ -283,6 +283,17 @@ async def test_what_cannot_be_read_stops_nobody_is_kept_and_is_told_of_once(
     await after.aclose()
 
 
+async def test_a_folder_that_cannot_be_listed_stops_nobody(faulty, clock, monkeypatch, caplog):
+    def refused(*, but):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(faulty, "slip_files", refused)
+    book = await begun(faulty, clock)
+    await book.recover()
+    assert caplog.text.count("cannot be looked for: [Errno 13] Permission denied") == 1
+    await book.aclose()
+
+
 async def test_a_damaged_slip_is_set_aside_and_its_neighbours_are_settled(
     book, faulty, clock, tmp_path, caplog
 ):
