@@ -146,7 +146,7 @@ def first_key(folder: Path, ids: IdSource) -> str:
     file = folder / "first-key"
     if file.exists():
         return file.read_text("utf-8").strip()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = ids.new("sk-mz-")
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as out:

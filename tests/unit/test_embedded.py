@@ -11,6 +11,7 @@ def test_the_first_key_is_made_once_and_only_its_owner_reads_it(tmp_path):
     key = first_key(tmp_path / "data", ids)
     assert first_key(tmp_path / "data", ids) == key
     assert stat.S_IMODE((tmp_path / "data" / "first-key").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700  # docs/store.md
 
 
 def test_providers_appear_with_their_usual_variables():
