@@ -179,7 +179,7 @@ class Slips:
 
 
 def _locked(file: Path) -> int:
-    """A new file that others find only when it is locked: one who came first took it for a dead process's, and removed it."""
+    """A new file, for others either locked or not there: who locks it before us takes it for a dead process's and removes it."""
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
         try:
