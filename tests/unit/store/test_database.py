@@ -475,7 +475,11 @@ class TestPostgresqlAway:
             await database.aclose()
         postgresql.drop(name)
 
-    async def test_when_all_connections_are_busy_it_is_away(self, postgresql, tmp_path, impatient):
+    async def test_when_all_connections_are_busy_it_is_away(
+        self, postgresql, tmp_path, monkeypatch
+    ):
+        # Nothing else is: a machine that stands still for half a second does not make the readers go away.
+        monkeypatch.setattr(postgresql_module, "_POOL_SECONDS", 0.5)
         name = postgresql.new_database()
         database = await Database.open(postgresql.url(name), tmp_path)
         calls = [
