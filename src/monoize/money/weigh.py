@@ -44,9 +44,7 @@ _BYTES_PER_TOKEN = (
     ("", 20),  # PDF: a page of 40 kB is read as 2,000 tokens
 )
 _SHORT = 16_384  # letters: longer texts are not copied once more to be weighed with others
-_PIECE = (
-    65_536  # letters of a long text that are weighed at once: they stay in the processor's cache
-)
+_PIECE = 65_536  # letters of a long text that are weighed at once, in the processor's cache
 _SMALLEST_FILE = 3000  # tokens: two pages; also of a file that lies elsewhere
 
 

@@ -2,8 +2,9 @@
 
 A chunk that is nothing but words would wake the task of its stream, which asks, through all that lies between, for the next
 one, and is put to sleep again. That costs more than what is done with the words. So while that task waits, and the caller
-reads, such chunks are counted where they arrive, and written as soon as the loop has read all that came. All others (an end, an error, half an event, a secret) take
-the long way; it sees a stream from which some words are missing that it would have passed on unchanged.
+reads, such chunks are counted where they arrive, and written as soon as the loop has read all that came. All others (an
+end, an error, half an event, a secret) take the long way; it sees a stream from which some words are missing that it would
+have passed on unchanged.
 """
 
 from __future__ import annotations

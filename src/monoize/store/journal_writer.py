@@ -289,7 +289,8 @@ class Writer:
         others: list[Operation] = []
         for operation in some:
             what = operation.what
-            is_free = type(what) is Entry and _is_free(what)
+            # Nobody may refuse it, and nobody else has to know of it at once.
+            is_free = type(what) is Entry and not (what.admitted or what.opening.is_limited)
             (openings if is_free else others).append(operation)
         if not openings or not others:
             self._opened_last = bool(openings)
@@ -512,8 +513,3 @@ class Writer:
             seconds = self._clock.monotonic() - self.outage.began
             log.warning("the database is back after %.1f s; %d wait", seconds, len(self.queue))
             self.outage = None
-
-
-def _is_free(entry: Entry) -> bool:
-    """Nobody may refuse it, and nobody else has to know of it at once."""
-    return not entry.admitted and not entry.opening.is_limited
