@@ -171,11 +171,11 @@ def kill(book: Journal) -> list[asyncio.Task[None]]:
     tasks = [task for task in (book._writing, book._tending, book._filing) if task is not None]
     for task in tasks:
         task.cancel()
-    slips = book._writer.slips
+    slips = book._writer.easy.slips
     if slips is not None:  # the system closes the file, and so opens its lock
         slips._memory.close()
         os.close(slips._descriptor)
-        book._writer.slips = None
+        book._writer.easy.slips = None
     return tasks
 
 

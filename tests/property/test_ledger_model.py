@@ -544,7 +544,7 @@ class Crowd:
         old = self.journal
         if old.is_away:
             self.safe = False
-        self.seen["killed with slips"] += bool(old._writer._slipped)
+        self.seen["killed with slips"] += bool(old._writer.easy.on_slips)
         for task in tasks:
             task.cancel()
         await asyncio.wait(kill(old))

@@ -13,12 +13,12 @@ from monoize.errors import DatabaseAway
 from monoize.store import recovery
 from monoize.store.books import DEAREST, Closing, Opening
 from monoize.store.database import Database, Durability
+from monoize.store.easy_openings import SLIP_SECONDS
 from monoize.store.journal_batch import closed, entered
 from monoize.store.journal_layout import WHOLE
 from monoize.store.journal_operation import Note
 from monoize.store.journal_writer import (
     BEAT_SECONDS,
-    SLIP_SECONDS,
     JournalLimits,
     Signature,
     Sleep,
@@ -131,11 +131,11 @@ class Journal:
         """Settle what dead processes left; how many reservations that was."""
         await self._database.book(self._writer.beat)
         if self._keeps_slips:
-            self._writer.slips = self._database.slips(self.instance)
+            self._writer.easy.slips = self._database.slips(self.instance)
         settled = await self.recover()
         self._writing = asyncio.create_task(self._writer.run(), name="ledger writer")
         self._tending = asyncio.create_task(self._tend(), name="ledger heartbeat")
-        if self._writer.slips is not None:
+        if self._writer.easy.slips is not None:
             self._filing = asyncio.create_task(self._file_slips(), name="ledger slips")
         return settled
 
@@ -176,7 +176,7 @@ class Journal:
 
     async def _end(self) -> None:
         left = self._writer.queue
-        left.extend(operation for operation, _ in self._writer.easy)
+        left.extend(self._writer.easy.called_off())
         if left:
             log.error("the database stayed away: %d entries of the ledger are lost", len(left))
         elif not self._writer.open:
@@ -187,8 +187,8 @@ class Journal:
         while left:
             left.popleft().resolve(DatabaseAway("the gateway ends and the database is away"))
         self._writer.live.end()
-        if self._writer.slips is not None:
-            self._writer.slips.close()
+        if self._writer.easy.slips is not None:
+            self._writer.easy.slips.close()
 
     async def _tend(self) -> None:
         beats = 0

@@ -10,7 +10,6 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from itertools import takewhile
 from typing import TypeAlias, assert_never
 
 import msgspec
@@ -19,13 +18,13 @@ from monoize.clock import Clock
 from monoize.errors import DatabaseAway, MonoizeError
 from monoize.store.books import Books, Reservation
 from monoize.store.database import Database
+from monoize.store.easy_openings import EasyOpenings
 from monoize.store.fit import Row
 from monoize.store.journal_batch import Batch, Closed, Entry, Written, write
 from monoize.store.journal_layout import WHOLE
 from monoize.store.journal_operation import (
     Note,
     Operation,
-    Slip,
     admitted,
     bare_entry,
     barer,
@@ -34,9 +33,8 @@ from monoize.store.journal_operation import (
 from monoize.store.journal_statements import Statements
 from monoize.store.live import Live
 from monoize.store.outage import Outage
-from monoize.store.slips import Slips, slip_of
 
-__all__ = ["BEAT_SECONDS", "SLIP_SECONDS", "JournalLimits", "Signature", "Sleep", "Writer"]
+__all__ = ["BEAT_SECONDS", "JournalLimits", "Signature", "Sleep", "Writer"]
 
 log = logging.getLogger("monoize.ledger")
 
@@ -47,7 +45,6 @@ _LONGEST_PAUSE = 5.0
 _QUIET_TURN = 15e-6  # seconds
 _LONGEST_GATHERING = 0.002  # seconds, however busy the loop is
 _MANY = 16  # entries: so many are worth a transaction of their own kind
-SLIP_SECONDS = 1.0  # what is open for longer gets its rows, for everybody to see
 _SLOW_SECONDS = 0.01  # a transaction that takes longer is not waited for by those who need none
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -84,11 +81,9 @@ class Writer:
     ) -> None:
         self.live = Live(limits.watched)
         self.queue: deque[Operation] = deque()
-        self.easy: deque[tuple[Operation, Entry]] = deque()  # openings for which a slip is enough
+        self.easy = EasyOpenings(clock, self._accepted, self._queue_up)
         self.open: dict[str, Entry] = {}  # reservations of this process
         self.outage: Outage | None = None
-        self.slips: Slips | None = None
-        self._slipped: dict[str, Slip] = {}  # the oldest first; what closes takes its own along
         self._database = database
         self._clock = clock
         self._signature = signature
@@ -104,12 +99,11 @@ class Writer:
         self._keeps_order = False  # until what waited through an outage is written
         self._opened_last = False  # of many that waited, the last transaction took openings
         self._under_way = 0  # in the transaction that runs now
-        self._is_slow = False  # that one
 
     @property
     def waiting(self) -> int:
         """Operations that are not written yet."""
-        return len(self.queue) + len(self.easy) + self._under_way
+        return len(self.queue) + len(self.easy.waiting) + self._under_way
 
     # --- putting in ---
 
@@ -121,17 +115,18 @@ class Writer:
 
     @property
     def is_full(self) -> bool:
-        return len(self.queue) + len(self.easy) >= self._limits.queue
+        return len(self.queue) + len(self.easy.waiting) >= self._limits.queue
 
     def put_opening(self, entry: Entry) -> Operation:
         if self._is_stopped:
             raise DatabaseAway("the gateway is about to end")
         if self.outage is None:
             operation = Operation(entry, self._loop.create_future())
-            if self.slips is None or entry.opening.is_limited:
-                self._queue_up(operation)
+            if self.easy.takes(entry):
+                self.easy.add(operation, entry)
+                self._wake_up()
             else:
-                self._let_come(operation, entry, self.slips)
+                self._queue_up(operation)
             return operation
         self.outage.check_time(self._clock.monotonic())
         if len(self.queue) >= self._limits.spool:
@@ -144,7 +139,7 @@ class Writer:
     def put_closing(self, closing: Closed) -> Operation:
         """There is always room for it: no more can come than were opened."""
         operation = self._put(closing)
-        operation.slip = self._slipped.pop(closing.request_id, None)
+        operation.slip = self.easy.taken(closing.request_id)
         if self.outage is not None:
             self._closed_in_memory(operation, closing, self.outage)
         return operation
@@ -163,11 +158,7 @@ class Writer:
         """What has been open for a while is written like any other opening; while the database is away it can wait."""
         if self.outage is not None:
             return
-        latest = self._clock.monotonic() - SLIP_SECONDS
-        for name, slip in list(
-            takewhile(lambda item: item[1].since <= latest, self._slipped.items())
-        ):
-            del self._slipped[name]
+        for slip in self.easy.long_open():
             self._put(slip.entry).slip = slip
 
     def nudge(self) -> None:
@@ -186,35 +177,18 @@ class Writer:
 
     def _queue_up(self, operation: Operation) -> None:
         self.queue.append(operation)
+        self._wake_up()
+
+    def _wake_up(self) -> None:
         if self._is_idle:
             self._wake.set()
-
-    def _let_come(self, operation: Operation, entry: Entry, slips: Slips) -> None:
-        """It goes on with the others that come now, unless a transaction holds them up for long."""
-        self.easy.append((operation, entry))
-        if self._is_idle:
-            self._wake.set()
-        elif self._is_slow:
-            self._put_on(slips)
-
-    def _put_on(self, slips: Slips) -> None:
-        """Nobody has to wait for a transaction but those for whom there is no room."""
-        now = self._clock.monotonic()
-        for operation, entry in self.easy:
-            piece = slips.put(slip_of(entry))
-            if piece is None:
-                self.queue.append(operation)
-            else:
-                self._slipped[entry.reservation.request_id] = Slip(admitted(entry), piece, now)
-                self._accepted(operation, entry)
-        self.easy.clear()
 
     # --- writing ---
 
     async def run(self) -> None:
         pause = _FIRST_PAUSE
-        while self.queue or self.easy or not self._is_stopped:
-            if not self.queue and not self.easy and not self._must_beat_alone:
+        while self.waiting or not self._is_stopped:
+            if not self.waiting and not self._must_beat_alone:
                 self._is_idle = True
                 await self._wake.wait()
                 self._wake.clear()
@@ -232,7 +206,7 @@ class Writer:
         What else the loop has to do may bring more of them. So whoever is alone waits for one turn that is quiet, and in
         a busy loop many come together: without that, small batches keep each other small.
         """
-        monotonic, queue, easy = self._clock.monotonic, self.queue, self.easy
+        monotonic, queue, easy = self._clock.monotonic, self.queue, self.easy.waiting
         most = self._limits.batch
         now = monotonic()
         latest = now + _LONGEST_GATHERING
@@ -246,8 +220,7 @@ class Writer:
     async def _write_some(self) -> bool:
         """One batch; False: the database is away."""
         await self._gather()
-        if self.easy and self.slips is not None:
-            self._put_on(self.slips)
+        self.easy.go_on()
         some = self._taken()
         if not some and not self._must_beat_alone:
             return True
@@ -273,7 +246,9 @@ class Writer:
         queue.clear()
         if self._keeps_order:
             self._keeps_order = self.outage is not None
-        elif len(some) >= _MANY and self.slips is None:  # with slips there are hardly any openings
+        elif (
+            len(some) >= _MANY and self.easy.slips is None
+        ):  # with slips there are hardly any openings
             return self._of_one_kind(some)
         return some
 
@@ -300,18 +275,12 @@ class Writer:
         self.queue.extend(left)
         return taken
 
-    def _let_pass(self) -> None:
-        """A transaction takes long: openings that need none do not wait for it any more."""
-        self._is_slow = True
-        if self.slips is not None:
-            self._put_on(self.slips)
-
     async def _unwritten(self, some: Sequence[Operation]) -> _Left | None:
         """Write them; None, or those that are left because the database is away."""
         beats = self._is_beat_due
         batch = self._batch(some)
         work = partial(self._work, batch=batch, beats=beats)
-        slow = self._loop.call_later(_SLOW_SECONDS, self._let_pass)
+        slow = self._loop.call_later(_SLOW_SECONDS, self.easy.let_pass)
         try:
             written = await self._database.book(work, settles=bool(batch.closings))
         except DatabaseAway as error:
@@ -322,7 +291,7 @@ class Writer:
             return await self._unwritten_alone(some, error)
         finally:
             slow.cancel()
-            self._is_slow = False
+            self.easy.pass_at_once = False
         if beats:
             self._beaten = self._clock.monotonic()
         self._came_back()
@@ -337,7 +306,7 @@ class Writer:
             self._came_back()  # it has answered, if only with a complaint
         if len(some) != 1:
             for index, operation in enumerate(some):
-                self._let_pass()  # all of them together may take long
+                self.easy.let_pass()  # all of them together may take long
                 left = await self._unwritten([operation])
                 if left is not None:
                     return some[index:], left[1]
@@ -367,7 +336,7 @@ class Writer:
     @property
     def _must_beat_alone(self) -> bool:
         """Others need to know only while it holds reservations; an outage ends when the database answers again."""
-        holds = len(self.open) > len(self._slipped)
+        holds = len(self.open) > len(self.easy.on_slips)
         return self.outage is not None or (holds and self._is_beat_due)
 
     @property
@@ -421,7 +390,7 @@ class Writer:
         for operation in some:
             what = operation.what
             if operation.slip is not None:
-                self._drop(operation.slip)
+                self.easy.drop(operation.slip)
             if isinstance(what, Entry):
                 refused = written.refusals.get(what.reservation.request_id)
                 if refused is not None:
@@ -439,10 +408,6 @@ class Writer:
                 if is_watched:
                     self.live.publish(WHOLE.values(what.row))
                 operation.resolve()
-
-    def _drop(self, slip: Slip) -> None:
-        if self.slips is not None:
-            self.slips.drop(slip.piece)
 
     def _accepted(self, operation: Operation, entry: Entry) -> None:
         self.open[entry.reservation.request_id] = entry
@@ -463,9 +428,8 @@ class Writer:
             self._known, self._clock.monotonic(), self.now(), self._limits.grace_seconds
         )
         waiting, self.queue = self.queue, deque()
-        waiting.extend(operation for operation, _ in self.easy)
-        self.easy.clear()
-        for slip in self._slipped.values():
+        waiting.extend(self.easy.called_off())
+        for slip in self.easy.on_slips.values():
             self.outage.reserve(slip.entry.reservation)
         for operation in waiting:
             self._spool(operation, self.outage)

@@ -26,8 +26,8 @@ from fakes.ledger import (
 from fakes.slips_seen import slips_in
 from monoize.account import Budgets
 from monoize.errors import BudgetExceeded
+from monoize.store.easy_openings import SLIP_SECONDS
 from monoize.store.journal import Journal
-from monoize.store.journal_writer import SLIP_SECONDS
 from monoize.store.tables import ledger, request_logs, reservations
 
 pytestmark = pytest.mark.spec("T18", "T38", "T39")
@@ -57,7 +57,7 @@ async def begun(
 async def book(faulty, clock):
     book = await begun(faulty, clock)
     yield book
-    if book._writer.slips is not None:  # it was not killed
+    if book._writer.easy.slips is not None:  # it was not killed
         await book.aclose()
 
 
@@ -109,7 +109,7 @@ async def test_what_is_open_for_a_while_gets_its_rows(book, faulty, clock, tmp_p
     clock.advance(SLIP_SECONDS / 2)
     await book.open(opening("r2"))
     clock.advance(SLIP_SECONDS / 2)
-    await until(lambda: not book.waiting and "r1" not in book._writer._slipped)
+    await until(lambda: not book.waiting and "r1" not in book._writer.easy.on_slips)
     assert await statuses(faulty) == {"r1": ("pending", None)}
     assert [row["request_id"] for row in await rows_of(faulty, reservations)] == ["r1"]
     assert (await spending(faulty))["k1", "total"] == (0, 10)
@@ -126,7 +126,7 @@ async def test_one_that_closes_while_its_rows_wait_is_settled(book, faulty, cloc
     others = [asyncio.ensure_future(book.close(closing(f"x{n}"))) for n in range(40)]
     await until(lambda: not book._writer._is_idle)
     clock.advance(SLIP_SECONDS)
-    await until(lambda: "r1" not in book._writer._slipped)
+    await until(lambda: "r1" not in book._writer.easy.on_slips)
     ending = asyncio.ensure_future(book.close(closing("r1")))
     faulty.gate.set()
     await asyncio.gather(ending, *others)
@@ -166,7 +166,7 @@ async def test_nobody_who_needs_no_transaction_waits_for_one_that_is_slow(book, 
     assert not any(task.done() for task in (slow, other, *ends))
     faulty.gate.set()
     await asyncio.gather(slow, other, *ends)
-    assert not book._writer._is_slow
+    assert not book._writer.easy.pass_at_once
     rows = await statuses(faulty)
     assert rows == {
         "limited": ("pending", None),
@@ -208,7 +208,7 @@ async def test_rows_and_slip_of_one_opening_settle_it_once(book, faulty, clock, 
     clock.advance(SLIP_SECONDS / 2)
     await book.open(opening("r2"))
     clock.advance(SLIP_SECONDS / 2)
-    await until(lambda: not book.waiting and "r1" not in book._writer._slipped)
+    await until(lambda: not book.waiting and "r1" not in book._writer.easy.on_slips)
     assert slips_in(tmp_path).keys() == {"r1", "r2"}
     await killed(book)
     after = await begun(faulty, clock, "b", is_running=lambda *_: False)
@@ -261,7 +261,7 @@ async def test_one_without_a_place_of_its_own_settles_those_of_others(
     await killed(book)
     monkeypatch.setattr(faulty, "slips", lambda name: None)
     after = await begun(faulty, clock, "b")
-    assert after._writer.slips is None
+    assert after._writer.easy.slips is None
     assert await statuses(faulty) == {"r1": ("interrupted", 10)}
     await after.aclose()
 
@@ -298,7 +298,7 @@ async def test_a_damaged_slip_is_set_aside_and_its_neighbours_are_settled(
     book, faulty, clock, tmp_path, caplog
 ):
     await book.open(opening("r1"))
-    book._writer.slips.put(b"not a slip")
+    book._writer.easy.slips.put(b"not a slip")
     await killed(book)
     after = await begun(faulty, clock, "b")
     assert await statuses(faulty) == {"r1": ("interrupted", 10)}
@@ -383,7 +383,7 @@ async def test_an_end_without_the_database_leaves_them_to_the_next_process(book,
         for task in (book._writing,):
             task.cancel()
     await ending
-    book._writer.slips = None
+    book._writer.easy.slips = None
     faulty.is_away = False
     after = await begun(faulty, clock, "b")
     assert await statuses(faulty) == {"r1": ("interrupted", 10)}
@@ -397,12 +397,12 @@ async def test_words_that_the_database_refuses_do_not_stay_unpaid(
     book, faulty, monkeypatch, caplog
 ):
     await book.open(opening("r1", user_id="u" * 10))
-    slip = book._writer._slipped["r1"]
+    slip = book._writer.easy.on_slips["r1"]
     bad = type(slip.entry.log)(
         (*slip.entry.log.names, "no_such_column"), (*slip.entry.log.values, 1)
     )
     entry = type(slip.entry)(slip.entry.opening, slip.entry.reservation, bad, admitted=True)
-    book._writer._slipped["r1"] = type(slip)(entry, slip.piece, slip.since)
+    book._writer.easy.on_slips["r1"] = type(slip)(entry, slip.piece, slip.since)
     await book.close(closing("r1"))
     assert await statuses(faulty) == {"r1": ("success", 7)}
     assert "written without its details" in caplog.text
@@ -427,7 +427,7 @@ async def test_a_caller_that_leaves_while_it_opens_pays_nothing(book, faulty, tm
 
 
 async def test_without_room_an_opening_takes_its_transaction(book, faulty, monkeypatch):
-    monkeypatch.setattr(book._writer.slips, "put", lambda _: None, raising=False)
+    monkeypatch.setattr(book._writer.easy.slips, "put", lambda _: None, raising=False)
     await book.open(opening("r1"))
     assert await statuses(faulty) == {"r1": ("pending", None)}
     await book.close(closing("r1"))
