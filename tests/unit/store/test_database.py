@@ -137,14 +137,17 @@ class TestTransactions:
 
     async def test_closing_waits_for_what_was_begun(self, database):
         slow = "SELECT pg_sleep(0.2)" if database.dialect == "postgresql" else "SELECT 1"
+        begun = threading.Event()
 
         def work(connection):
+            begun.set()
             add(connection)
             connection.execute(text(slow))
             return connection.scalar(COUNT)
 
         task = asyncio.create_task(database.write(work))
-        await asyncio.sleep(0.05)
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
         await database.aclose()
         assert task.done()
         assert await task == 1
@@ -198,15 +201,19 @@ class TestSqliteFile:
         await database.aclose()
 
     async def test_work_that_waited_too_long_is_not_begun(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(sqlite_module, "_QUEUE_SECONDS", 0.05)
         database = await Database.open("sqlite:///x.db", tmp_path)
-        slow = [asyncio.create_task(database.write(lambda c: time.sleep(0.2) or add(c)))]
+        free = threading.Event()
+        slow = asyncio.create_task(database.write(lambda c: free.wait(25) and add(c)))
         await asyncio.sleep(0)
-        late = [
-            asyncio.create_task(database.write(lambda c: add(c, name="late"))) for _ in range(3)
-        ]
-        done = await asyncio.gather(*slow, *late, return_exceptions=True)
-        assert [type(result) for result in done[1:]] == [DatabaseAway] * 3
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite_module, "_QUEUE_SECONDS", 0.0)
+            late = [
+                asyncio.create_task(database.write(lambda c: add(c, name="late"))) for _ in range(3)
+            ]
+            await asyncio.sleep(0)
+        free.set()
+        done = await asyncio.gather(slow, *late, return_exceptions=True)
+        assert [type(result) for result in done] == [type(None), *[DatabaseAway] * 3]
         assert await rows(database) == 1
         await database.aclose()
 
