@@ -146,8 +146,7 @@ class TestTransactions:
             return connection.scalar(COUNT)
 
         task = asyncio.create_task(database.write(work))
-        while not begun.is_set():
-            await asyncio.sleep(0.001)
+        assert await asyncio.to_thread(begun.wait, 25)
         await database.aclose()
         assert task.done()
         assert await task == 1
