@@ -47,6 +47,7 @@ class Pace:
 
 BURST = Pace(0, 100)
 PACED = Pace(10, 100)
+SHORT = Pace(10, 3)  # paced, for those who only want to know when it begins
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from gateway.cells import BURST, PACED, Cell, Pace, text_of, text_of_stream
+from gateway.cells import BURST, PACED, SHORT, Cell, Pace, text_of, text_of_stream
 from gateway.place import Failed, Place, Running, fetched
 from gateway.processes import Bill, idle_cpu
 from gateway.replies import REPLY, streamed_text
@@ -16,6 +16,7 @@ from gateway.targets import Target
 CALLERS = (1, 16, 64)
 FORMS: dict[str, Pace | None] = {"unary": None, "burst": BURST, "paced": PACED}
 _PACED_SECONDS = 2.0  # a paced stream takes one
+_WORD_SECONDS = 1.0  # a dozen short streams
 _NOISE = 0.15  # share of the gateway's core that others may take before it is told
 _CACHED = 0.98  # calls of the provider per request, below which something answered by itself
 
@@ -66,6 +67,7 @@ def _entry(place: Place, number: int, cell: Cell, target: Target, seconds: float
             entry.metrics["idle_ms"] = idle_cpu(gateway.program) * 1000
             for load in product(FORMS, CALLERS):
                 _measure(place, gateway, entry, load, seconds)
+            _first_words(place, gateway, entry, cell)
             entry.metrics["peak_mb"] = gateway.program.memory().peak
         shutil.rmtree(folder, ignore_errors=True)
     except Failed as failed:
@@ -110,12 +112,24 @@ def _measure(
     entry.metrics[f"{name}_per_s"] = count / tally.elapsed
     entry.metrics[f"{name}_p50_ms"] = tally.p50_ms
     entry.metrics[f"{name}_p99_ms"] = tally.p99_ms
-    entry.metrics[f"{name}_first_ms"] = tally.first_ms
     if tally.errors:
         entry.notes.append(f"{form}, {callers} callers: {tally.failed} errors {tally.errors}")
     if place.calls() - calls < _CACHED * tally.requests:
         entry.notes.append(f"{form}, {callers} callers: not every request reached the provider")
     _note_noise(entry, bill)
+
+
+def _first_words(place: Place, gateway: Running, entry: Entry, cell: Cell) -> None:
+    """How much later they come than to a lone caller who asks the provider itself, in its protocol."""
+    own = Cell(cell.provider, cell.provider)
+    for form, pace in (("burst", BURST), ("paced", SHORT)):
+        job = {"callers": 1, "seconds": _WORD_SECONDS, "stream": True}
+        direct = place.directly(own.request(pace), **job)
+        tally, bill = place.drive(gateway, gateway.request(cell, pace), **job)
+        if not direct.word_ms or not tally.word_ms:
+            raise Failed(f"{form}, 1 caller: no stream had a word in it")
+        entry.metrics[f"{form}_late_ms"] = tally.word_ms - direct.word_ms
+        _note_noise(entry, bill)
 
 
 def _note_noise(entry: Entry, bill: Bill) -> None:

@@ -19,8 +19,11 @@ import httptools
 import msgspec
 import uvloop
 
+from gateway.replies import word
+
 KEY_PLACE = "{key}"  # in a header: another key with every request
 _EVENT = b"data:"
+_FIRST_WORD = word(0).encode()
 _CARRIED = len(_EVENT) - 1
 _SILENCE = 60.0  # seconds without anybody getting a word: given up
 
@@ -48,7 +51,7 @@ class Tally(msgspec.Struct, kw_only=True):
     most_at_once: int = 0
     p50_ms: float = 0.0
     p99_ms: float = 0.0
-    first_ms: float = 0.0  # until the first byte of a body, p50
+    word_ms: float = 0.0  # until the first word of a stream, p50
     pause_ms: float = 0.0  # the longest silence within a stream, p99 of streams
 
     @property
@@ -64,7 +67,7 @@ class Crowd:
         self.tally = Tally()
         self.errors: Counter[str] = Counter()
         self.times: list[float] = []
-        self.firsts: list[float] = []
+        self.words: list[float] = []
         self.pauses: list[float] = []
         self.at_once = 0
         self.begun = 0
@@ -110,7 +113,7 @@ class Crowd:
         tally.elapsed = time.perf_counter() - began
         tally.errors = dict(self.errors)
         tally.p50_ms, tally.p99_ms = quantile(self.times, 0.5), quantile(self.times, 0.99)
-        tally.first_ms, tally.pause_ms = quantile(self.firsts, 0.5), quantile(self.pauses, 0.99)
+        tally.word_ms, tally.pause_ms = quantile(self.words, 0.5), quantile(self.pauses, 0.99)
         return tally
 
     def arrive(self) -> None:
@@ -151,7 +154,8 @@ class Caller(asyncio.Protocol):
         self._rest = b""
         self._events = 0
         self._is_complete = self._stays = False
-        self._first = self._last = self._pause = 0.0
+        self._opening = b""  # what has come before the first word
+        self._word = self._last = self._pause = 0.0
         self._is_waiting = True
         crowd.at_once += 1
         crowd.tally.most_at_once = max(crowd.tally.most_at_once, crowd.at_once)
@@ -169,11 +173,11 @@ class Caller(asyncio.Protocol):
         self._parser.feed_data(data)
         if self._bodies:
             now = time.perf_counter()
-            if not self._first:
-                self._first = now
-            elif now - self._last > self._pause:
+            if self._last and now - self._last > self._pause:
                 self._pause = now - self._last
             self._last = self._crowd.last_word = now
+            if self._stream and not self._word:
+                self._listen(now)
             self._count()
         if self._is_complete:
             self._answered()
@@ -181,6 +185,12 @@ class Caller(asyncio.Protocol):
             self._crowd.tally.left += 1
             self._end()
             self._transport.abort()
+
+    def _listen(self, now: float) -> None:
+        """Ahead of the first word protocols say different things: only the word can be compared."""
+        self._opening += b"".join(self._bodies)
+        if _FIRST_WORD in self._opening:
+            self._word, self._opening = now, b""
 
     def _count(self) -> None:
         if self._stream:
@@ -196,8 +206,8 @@ class Caller(asyncio.Protocol):
             crowd.errors[f"status {status}"] += 1
         else:
             crowd.times.append(now - self._began)
-            if self._first:
-                crowd.firsts.append(self._first - self._began)
+            if self._word:
+                crowd.words.append(self._word - self._began)
             if self._stream:
                 crowd.pauses.append(self._pause)
         self._end()

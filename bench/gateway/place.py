@@ -116,12 +116,14 @@ class Place:
     ) -> tuple[Tally, Bill]:
         """Callers keep a gateway busy: what they got, and what it cost."""
         cores = self.cores.everything if everywhere else self.cores.gateway
-        wanted = Job(
-            port=gateway.port, path=request.path, headers=request.headers, body=request.body, **job
-        )
+        wanted = _job(gateway.port, request, job)
         return billed(gateway.program, cores, lambda: self._loaded(wanted, everywhere))
 
-    def _loaded(self, job: Job, everywhere: bool) -> Tally:
+    def directly(self, request: Request, **job: Any) -> Tally:
+        """The same without a gateway: callers ask the provider."""
+        return self._loaded(_job(self.provider, request, job))
+
+    def _loaded(self, job: Job, everywhere: bool = False) -> Tally:
         cores = self.cores.everything if everywhere else self.cores.load
         try:
             done = subprocess.run(
@@ -138,6 +140,10 @@ class Place:
         if done.returncode:
             raise Failed(f"the callers gave up: {done.stderr.decode()[-500:]}")
         return msgspec.json.decode(done.stdout, type=Tally)
+
+
+def _job(port: int, request: Request, more: Mapping[str, Any]) -> Job:
+    return Job(port=port, path=request.path, headers=request.headers, body=request.body, **more)
 
 
 def fetched(

@@ -41,7 +41,8 @@ def costs(entries: Sequence[Entry], absent: Sequence[Absent]) -> str:
             [
                 *((f"burst, {n}", f"burst_{n}_us") for n in CALLERS),
                 *((f"paced, {n}", f"paced_{n}_us") for n in CALLERS),
-                ("first event ms, 1 caller", "paced_1_first_ms"),
+                ("first word late, burst, 1: ms", "burst_late_ms"),
+                ("first word late, paced, 1: ms", "paced_late_ms"),
             ],
         ),
         "### Start and memory",

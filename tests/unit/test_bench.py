@@ -184,6 +184,11 @@ async def test_callers_count_what_they_get(protocol):
     expected = len(replies.stream(protocol, 5))
     assert (paced.requests, paced.errors, paced.events) == (4, {}, 4 * expected)
     assert paced.most_at_once == 4
+    ahead = [text_of_stream(protocol, event) for event in replies.stream(protocol, 5)].index(
+        replies.word(0)
+    )
+    assert unary.word_ms == 0 < burst.word_ms
+    assert paced.word_ms > 49 * ahead
     assert mock.Provider.calls[protocol] == before + 24
 
 
