@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from monoize.store.books import Closing
+from monoize.store.books import Closing, Reservation
 from monoize.store.fit import Row
-from monoize.store.journal_batch import Closed, Entry, closed, entered
+from monoize.store.journal_batch import Batch, Closed, Entry, closed, entered
 
-__all__ = ["Note", "Operation", "Slip", "admitted", "bare_entry", "barer", "withdrawn"]
+__all__ = [
+    "Note",
+    "Operation",
+    "Slip",
+    "admitted",
+    "bare_entry",
+    "barer",
+    "batch_of",
+    "withdrawn",
+]
 
 
 class Note(msgspec.Struct, frozen=True, gc=False):
@@ -73,3 +83,41 @@ def barer(what: Entry | Closed | Note) -> Entry | Closed | None:
             return closed(msgspec.structs.replace(closing, log=status, detail=None))
         case _:
             return None
+
+
+def batch_of(
+    some: Sequence[Operation], reserved: Mapping[str, Entry], instance: str, now: int
+) -> Batch:
+    """What they are for the database; `reserved`: what this process holds, by request."""
+    openings: list[Entry] = []
+    closings: list[Closed] = []
+    notes: list[Row] = []
+    again: list[Operation] = []
+    for operation in some:
+        what = operation.what
+        if isinstance(what, Entry):
+            openings.append(what)
+        elif isinstance(what, Closed):
+            closings.append(what)
+            if operation.slip is not None:
+                openings.append(operation.slip.entry)
+        else:
+            notes.append(what.row)
+        if operation.again:
+            again.append(operation)
+    return Batch(
+        instance=instance,
+        now=now,
+        openings=openings,
+        closings=closings,
+        notes=notes,
+        again=bool(again),
+        doubtful=[held for operation in again for held in _held(operation, reserved)],
+    )
+
+
+def _held(operation: Operation, reserved: Mapping[str, Entry]) -> list[Reservation]:
+    """What an operation is about, as far as this process knows."""
+    what = operation.what
+    entry = reserved.get(what.request_id) if isinstance(what, Closed) else what
+    return [entry.reservation] if isinstance(entry, Entry) else []

@@ -16,10 +16,9 @@ import msgspec
 
 from monoize.clock import Clock
 from monoize.errors import DatabaseAway, MonoizeError
-from monoize.store.books import Books, Reservation
+from monoize.store.books import Books
 from monoize.store.database import Database
 from monoize.store.easy_openings import EasyOpenings
-from monoize.store.fit import Row
 from monoize.store.journal_batch import Batch, Closed, Entry, Written, write
 from monoize.store.journal_layout import WHOLE
 from monoize.store.journal_operation import (
@@ -28,9 +27,11 @@ from monoize.store.journal_operation import (
     admitted,
     bare_entry,
     barer,
+    batch_of,
     withdrawn,
 )
 from monoize.store.journal_statements import Statements
+from monoize.store.journal_turns import Turns
 from monoize.store.live import Live
 from monoize.store.outage import Outage
 
@@ -44,7 +45,6 @@ _LONGEST_PAUSE = 5.0
 # A turn of the event loop that took less had nothing else to do: with anything at all to read or write it takes longer.
 _QUIET_TURN = 15e-6  # seconds
 _LONGEST_GATHERING = 0.002  # seconds, however busy the loop is
-_MANY = 16  # entries: so many are worth a transaction of their own kind
 _SLOW_SECONDS = 0.01  # a transaction that takes longer is not waited for by those who need none
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -96,8 +96,7 @@ class Writer:
         self._is_idle = True  # until it is woken up
         self._room = asyncio.Event()
         self._is_stopped = False
-        self._keeps_order = False  # until what waited through an outage is written
-        self._opened_last = False  # of many that waited, the last transaction took openings
+        self._turns = Turns(limits.batch)
         self._under_way = 0  # in the transaction that runs now
 
     @property
@@ -221,7 +220,9 @@ class Writer:
         """One batch; False: the database is away."""
         await self._gather()
         self.easy.go_on()
-        some = self._taken()
+        some = self._turns.taken(
+            self.queue, is_away=self.outage is not None, splits=self.easy.slips is None
+        )
         if not some and not self._must_beat_alone:
             return True
         self._under_way = len(some)
@@ -237,48 +238,10 @@ class Writer:
         self._went_away(*left)
         return False
 
-    def _taken(self) -> list[Operation]:
-        """From the front of the queue, as many as go into one transaction; nearly always that is all of it."""
-        queue, most = self.queue, self._limits.batch
-        if len(queue) > most:
-            return [queue.popleft() for _ in range(most)]
-        some = list(queue)
-        queue.clear()
-        if self._keeps_order:
-            self._keeps_order = self.outage is not None
-        elif (
-            len(some) >= _MANY and self.easy.slips is None
-        ):  # with slips there are hardly any openings
-            return self._of_one_kind(some)
-        return some
-
-    def _of_one_kind(self, some: list[Operation]) -> list[Operation]:
-        """Openings, or all others, in turn; what is left waits for the next transaction.
-
-        Each kind writes to pages of its own, and openings alone need not wait for the disk. Those who are written together
-        come back together, so after a few turns there is nothing left to choose. Nobody overtakes what counts for them: a
-        request closes only when it has been opened, and an opening that may be refused stays behind the closings that may
-        make room for it.
-        """
-        openings: list[Operation] = []
-        others: list[Operation] = []
-        for operation in some:
-            what = operation.what
-            # Nobody may refuse it, and nobody else has to know of it at once.
-            is_free = type(what) is Entry and not (what.admitted or what.opening.is_limited)
-            (openings if is_free else others).append(operation)
-        if not openings or not others:
-            self._opened_last = bool(openings)
-            return some
-        self._opened_last = not self._opened_last
-        taken, left = (openings, others) if self._opened_last else (others, openings)
-        self.queue.extend(left)
-        return taken
-
     async def _unwritten(self, some: Sequence[Operation]) -> _Left | None:
         """Write them; None, or those that are left because the database is away."""
         beats = self._is_beat_due
-        batch = self._batch(some)
+        batch = batch_of(some, self.open, self._signature.instance, self.now())
         work = partial(self._work, batch=batch, beats=beats)
         slow = self._loop.call_later(_SLOW_SECONDS, self.easy.let_pass)
         try:
@@ -346,39 +309,6 @@ class Writer:
     def now(self) -> int:
         return int(self._clock.now() * 1000)
 
-    def _batch(self, some: Sequence[Operation]) -> Batch:
-        openings: list[Entry] = []
-        closings: list[Closed] = []
-        notes: list[Row] = []
-        again: list[Operation] = []
-        for operation in some:
-            what = operation.what
-            if isinstance(what, Entry):
-                openings.append(what)
-            elif isinstance(what, Closed):
-                closings.append(what)
-                if operation.slip is not None:
-                    openings.append(operation.slip.entry)
-            else:
-                notes.append(what.row)
-            if operation.again:
-                again.append(operation)
-        return Batch(
-            instance=self._signature.instance,
-            now=self.now(),
-            openings=openings,
-            closings=closings,
-            notes=notes,
-            again=bool(again),
-            doubtful=[held for operation in again for held in self._held(operation)],
-        )
-
-    def _held(self, operation: Operation) -> list[Reservation]:
-        """What an operation is about, as far as this process knows."""
-        what = operation.what
-        entry = self.open.get(what.request_id) if isinstance(what, Closed) else what
-        return [entry.reservation] if isinstance(entry, Entry) else []
-
     # --- telling ---
 
     def _finish(self, some: Iterable[Operation], written: Written) -> None:
@@ -420,7 +350,7 @@ class Writer:
 
     def _went_away(self, left: Sequence[Operation], error: DatabaseAway) -> None:
         self.queue.extendleft(reversed(left))
-        self._keeps_order = True
+        self._turns.keep_order()
         if self.outage is not None:
             return
         log.error("%s; going on from memory for %g s", error, self._limits.grace_seconds)
