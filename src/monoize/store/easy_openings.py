@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from itertools import takewhile
 
+import msgspec
+
 from monoize.clock import Clock
 from monoize.store.journal_batch import Entry
 from monoize.store.journal_operation import Operation, Slip, admitted
@@ -51,14 +53,14 @@ class EasyOpenings:
         slips, now = self.slips, self._clock.monotonic()
         if slips is None:
             return
-        for operation, entry in self.waiting:
-            piece = slips.put(slip_of(entry))
+        while self.waiting:
+            operation, entry = self.waiting.popleft()
+            piece = _put(slips, entry)
             if piece is None:
                 self._refused(operation)
             else:
                 self.on_slips[entry.reservation.request_id] = Slip(admitted(entry), piece, now)
                 self._accepted(operation, entry)
-        self.waiting.clear()
 
     def let_pass(self) -> None:
         """A transaction takes long: nobody here waits for it any more."""
@@ -83,7 +85,21 @@ class EasyOpenings:
             del self.on_slips[name]
         return [slip for _, slip in old]
 
+    def put_back(self, slip: Slip) -> None:
+        """It did not get its rows: it closes from its slip, or gets them another time."""
+        again = msgspec.structs.replace(slip, since=self._clock.monotonic())
+        self.on_slips[slip.entry.reservation.request_id] = again
+
     def drop(self, slip: Slip) -> None:
         """It stands in the tables now."""
         if self.slips is not None:
             self.slips.drop(slip.piece)
+
+
+def _put(slips: Slips, entry: Entry) -> int | None:
+    """None: there is no room for it, or what it holds cannot be written down; a transaction will tell why."""
+    try:
+        slip = slip_of(entry)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return slips.put(slip)

@@ -132,8 +132,13 @@ class Journal:
         await self._database.book(self._writer.beat)
         if self._keeps_slips:
             self._writer.easy.slips = self._database.slips(self.instance)
-        settled = await self.recover()
+        try:
+            settled = await self.recover()
+        except BaseException:
+            self._close_slips()
+            raise
         self._writing = asyncio.create_task(self._writer.run(), name="ledger writer")
+        self._writing.add_done_callback(_told_if_broken)
         self._tending = asyncio.create_task(self._tend(), name="ledger heartbeat")
         if self._writer.easy.slips is not None:
             self._filing = asyncio.create_task(self._file_slips(), name="ledger slips")
@@ -187,8 +192,12 @@ class Journal:
         while left:
             left.popleft().resolve(DatabaseAway("the gateway ends and the database is away"))
         self._writer.live.end()
-        if self._writer.easy.slips is not None:
-            self._writer.easy.slips.close()
+        self._close_slips()
+
+    def _close_slips(self) -> None:
+        slips, self._writer.easy.slips = self._writer.easy.slips, None
+        if slips is not None:
+            slips.close()
 
     async def _tend(self) -> None:
         beats = 0
@@ -223,6 +232,13 @@ class Journal:
         writing = self._writing
         if writing is None or writing.done():
             raise DatabaseAway("the ledger is not running")
+
+
+def _told_if_broken(writing: asyncio.Task[None]) -> None:
+    """A defect: from here on nobody may begin, and who looks for the reason finds it."""
+    error = None if writing.cancelled() else writing.exception()
+    if error is not None:
+        log.critical("the ledger is not written any more", exc_info=error)
 
 
 async def _at_once() -> None:

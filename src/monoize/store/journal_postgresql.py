@@ -109,7 +109,11 @@ _END_LOGS = (
     .values(_of_log(CLOSED))
 )
 _ADD_LOGS = insert(request_logs).values(_of_log(WHOLE.names))
-_KNOWN_REQUESTS = select(request_logs.c.request_id).where(request_logs.c.request_id.in_(_SOME))
+_KNOWN_REQUESTS = (
+    select(request_logs.c.request_id)
+    .where(request_logs.c.request_id.in_(_SOME))
+    .union(select(ledger.c.request_id).where(ledger.c.request_id.in_(_SOME)))
+)
 
 
 class PostgresqlStatements(Statements):

@@ -107,7 +107,8 @@ def _lookup(columns: str, table: str, *by: str) -> _ManyRows:
     )
 
 
-_KNOWN_REQUESTS = _lookup("request_id", "request_logs", "request_id")
+_LOGGED = _lookup("request_id", "request_logs", "request_id")
+_CHARGED = _lookup("request_id", "ledger", "request_id")
 _RESERVATIONS = _lookup(", ".join(RESERVATION), "reservations", "request_id")
 _USERS = _lookup("id, balance, reserved", "users", "id")
 _SPEND = _lookup('key_id, "window", spent, reserved', "spend", "key_id", '"window"')
@@ -150,7 +151,9 @@ class SqliteStatements(Statements):
 
     @override
     def known_requests(self, names: Collection[str]) -> frozenset[str]:
-        return frozenset(name for (name,) in self._run(_KNOWN_REQUESTS, _each(names)))
+        wanted = _each(names)
+        rows = (*self._run(_LOGGED, wanted), *self._run(_CHARGED, wanted))
+        return frozenset(name for (name,) in rows)
 
     @override
     def reservations(self, names: Collection[str]) -> dict[str, Reservation]:

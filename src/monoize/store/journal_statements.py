@@ -27,7 +27,7 @@ class Statements(ABC):
 
     @abstractmethod
     def known_requests(self, names: Collection[str]) -> frozenset[str]:
-        """Those that already have a row of the log: it is written together with the reservation."""
+        """Those that have a row of the log, which is written with the reservation, or a charge: rows of the log are swept."""
 
     @abstractmethod
     def reservations(self, names: Collection[str]) -> dict[str, Reservation]: ...

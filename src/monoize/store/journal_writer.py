@@ -24,6 +24,7 @@ from monoize.store.journal_layout import WHOLE
 from monoize.store.journal_operation import (
     Note,
     Operation,
+    Slip,
     admitted,
     bare_entry,
     barer,
@@ -270,6 +271,7 @@ class Writer:
         if len(some) != 1:
             for index, operation in enumerate(some):
                 self.easy.let_pass()  # all of them together may take long
+                self._take_slip(operation)
                 left = await self._unwritten([operation])
                 if left is not None:
                     return some[index:], left[1]
@@ -280,11 +282,23 @@ class Writer:
             slip = msgspec.structs.replace(slip, entry=bare_entry(slip.entry))
         if bare is None or (bare == operation.what and slip == operation.slip):
             log.error("an entry of the ledger cannot be written", exc_info=error)
+            if operation.slip is not None and isinstance(operation.what, Entry):
+                self._put_back(operation.slip)
             operation.resolve(error)
             return None
         log.error("an entry of the ledger is written without its details", exc_info=error)
         operation.what, operation.slip = bare, slip
         return await self._unwritten([operation])
+
+    def _put_back(self, slip: Slip) -> None:
+        """Its rows could not be written before it closes; so they are written with its closing, which may wait already."""
+        self.easy.put_back(slip)
+        for operation in self.queue:
+            self._take_slip(operation)
+
+    def _take_slip(self, operation: Operation) -> None:
+        if isinstance(operation.what, Closed) and operation.slip is None:
+            operation.slip = self.easy.taken(operation.what.request_id)
 
     def _work(self, statements: Statements, *, batch: Batch, beats: bool) -> Written:
         if beats:

@@ -18,7 +18,7 @@ from monoize.store.books import Opening
 from monoize.store.database import Database
 from monoize.store.journal_batch import Entry, entered
 from monoize.store.journal_layout import FIRST
-from monoize.store.slips import NAME, SlipWords, slips_in
+from monoize.store.slips import NAME, SlipWords, is_at, slips_in
 
 if sys.platform != "win32":
     import fcntl
@@ -122,19 +122,26 @@ class LeftSlips:
             return None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_there = is_at(file, descriptor)
         except OSError as error:
             os.close(descriptor)
             if isinstance(error, BlockingIOError):
                 return None
             raise
+        if (
+            not is_there
+        ):  # another one was at it in between, and the name may be a living process's by now
+            os.close(descriptor)
+            return None
         return cls(file, descriptor)
 
     def entries(self) -> list[Entry]:
         """Some of them may have closed: a piece is emptied when none in it is open. Those that are damaged are `unread`."""
         data = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
-        if not any(data):  # its process died while it made it
-            return []
-        if not data.startswith(NAME):
+        name = data[: len(NAME)]
+        if (
+            any(name) and name != NAME
+        ):  # nothing: its process died while it made it, or the power failed
             raise UnknownSlipsError("it is of another release, or of another program")
         found: list[Entry] = []
         for slip in slips_in(data):

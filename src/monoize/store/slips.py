@@ -29,7 +29,7 @@ from monoize.store.journal_batch import Entry
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["NAME", "SlipWords", "Slips", "files_beside", "slip_of", "slips_in"]
+__all__ = ["NAME", "SlipWords", "Slips", "files_beside", "is_at", "slip_of", "slips_in"]
 
 log = logging.getLogger("monoize.ledger")
 
@@ -173,9 +173,13 @@ class Slips:
     def close(self) -> None:
         """What is open still is for the next process to find."""
         self._memory.close()
-        if not any(self._held):
-            self._file.unlink(missing_ok=True)
-        os.close(self._descriptor)
+        try:
+            if not any(self._held):
+                self._file.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s is empty and stays: %s", self._file, error.strerror)
+        finally:
+            os.close(self._descriptor)
 
 
 def _locked(file: Path) -> int:
@@ -184,15 +188,17 @@ def _locked(file: Path) -> int:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_at(file, descriptor):
+            if is_at(file, descriptor):
                 return descriptor
         except BaseException:
+            file.unlink(missing_ok=True)  # where nothing can be locked
             os.close(descriptor)
             raise
         os.close(descriptor)
 
 
-def _is_at(file: Path, descriptor: int) -> bool:
+def is_at(file: Path, descriptor: int) -> bool:
+    """Whether the name still leads there. Only who has locked what the name leads to may remove it."""
     try:
         return os.path.samestat(file.stat(), os.fstat(descriptor))
     except FileNotFoundError:

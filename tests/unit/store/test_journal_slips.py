@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fakes.ledger import (
+    NOON,
     FaultyDatabase,
     MemoryDatabase,
     VirtualClock,
     add_user,
     balances,
+    charges,
     closing,
     journal,
     kill,
@@ -25,9 +28,12 @@ from fakes.ledger import (
 )
 from fakes.slips_seen import slips_in
 from monoize.account import Budgets
-from monoize.errors import BudgetExceeded
+from monoize.errors import BudgetExceeded, DatabaseAway
 from monoize.store.easy_openings import SLIP_SECONDS
 from monoize.store.journal import Journal
+from monoize.store.journal_batch import entered
+from monoize.store.retention import Retention
+from monoize.store.slips import slip_of
 from monoize.store.tables import ledger, request_logs, reservations
 
 pytestmark = pytest.mark.spec("T18", "T38", "T39")
@@ -235,23 +241,40 @@ async def test_one_that_cannot_be_settled_stops_neither_the_start_nor_the_others
     book, faulty, clock, caplog, tmp_path
 ):
     await book.open(opening("good"))
-    bad = opening("bad")
-    await book.open(bad)
-    # Somebody has charged for it already, and its row of the log is gone.
-    await faulty.write(
-        lambda c: c.execute(
-            ledger.insert().values(
-                request_id="bad", kind="charge", key_id="k1", amount=1,
-                estimated=False, unpriced=False, created_at=0,
-            )
-        )
-    )  # fmt: skip
+    bad = entered(opening("bad", amount=2**63), NOON)  # more than fits into a column
+    book._writer.easy.slips.put(slip_of(bad))
     await killed(book)
     after = await begun(faulty, clock, "b")
     assert (await statuses(faulty))["good"] == ("interrupted", 10)
     assert "request bad of a process that died cannot be settled" in caplog.text
     assert tmp_path.joinpath("store.db-slips-a.unread").exists(), "all there is to know of it"
     await after.aclose()
+
+
+async def test_one_that_has_been_charged_is_settled_though_its_row_of_the_log_was_swept(
+    book, faulty, clock, caplog, tmp_path
+):
+    await book.open(opening("open"))
+    for name in ("r1", "r2"):
+        await book.open(opening(name))
+        await book.close(closing(name))
+    await killed(book)
+    await faulty.write(partial(Retention(keep_rows=1).sweep, now=clock.ms))
+    after = await begun(faulty, clock, "b")
+    assert await charges(faulty) == {"r1": 7, "r2": 7, "open": 10}
+    assert "cannot be settled" not in caplog.text
+    assert slips_in(tmp_path) == {}
+    await after.aclose()
+
+
+async def test_a_start_that_fails_leaves_no_file_and_no_lock(faulty, clock, tmp_path, monkeypatch):
+    def away(work):
+        raise DatabaseAway("the database is away")
+
+    monkeypatch.setattr(faulty, "read", away)
+    with pytest.raises(DatabaseAway):
+        await begun(faulty, clock)
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_one_without_a_place_of_its_own_settles_those_of_others(
@@ -307,6 +330,32 @@ async def test_a_damaged_slip_is_set_aside_and_its_neighbours_are_settled(
     assert aside.exists()
     assert not tmp_path.joinpath("store.db-slips-a").exists()
     await after.aclose()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_rows_that_could_not_be_written_before_it_closes_are_written_then(
+    waits, book, faulty, clock, tmp_path, caplog
+):
+    """`waits`: its closing waits already while its rows are refused."""
+    await book.open(opening("r1"))
+    refused, ending = 0, None
+
+    def check():
+        nonlocal refused, ending
+        if refused < 2:
+            refused += 1
+            if waits and ending is None:
+                ending = asyncio.ensure_future(book.close(closing("r1")))
+            raise RuntimeError("some defect")
+
+    faulty.check = check
+    clock.advance(SLIP_SECONDS)
+    await until(lambda: refused == 2 and not book.waiting)
+    await (ending or book.close(closing("r1")))
+    assert await statuses(faulty) == {"r1": ("success", 7)}
+    assert await charges(faulty) == {"r1": 7}
+    assert slips_in(tmp_path) == {}
+    assert "settled before" not in caplog.text
 
 
 # --- without the database ------------------------------------------------------------------------
@@ -424,6 +473,14 @@ async def test_a_caller_that_leaves_while_it_opens_pays_nothing(book, faulty, tm
     await until(lambda: not book.waiting and not book._writer.open)
     assert {*(await statuses(faulty)).values()} <= {("cancelled", 0)}
     assert slips_in(tmp_path) == {}
+
+
+async def test_what_cannot_be_written_down_is_refused_and_nobody_else(book, faulty):
+    with pytest.raises(UnicodeEncodeError):
+        await book.open(opening("r1", key="half a character: \ud800"))
+    await book.open(opening("r2"))
+    await book.close(closing("r2"))
+    assert await statuses(faulty) == {"r2": ("success", 7)}
 
 
 async def test_without_room_an_opening_takes_its_transaction(book, faulty, monkeypatch):

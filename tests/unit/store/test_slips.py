@@ -10,7 +10,7 @@ import pytest
 
 from fakes.ledger import LOG, NOON, opening
 from fakes.slips_seen import slips_in
-from monoize.store import slips
+from monoize.store import left_slips, slips
 from monoize.store.journal_batch import Entry, entered
 from monoize.store.left_slips import LeftSlips, UnknownSlipsError
 from monoize.store.slips import Slips, files_beside, slip_of
@@ -237,6 +237,26 @@ def test_a_file_that_was_taken_for_a_dead_ones_before_it_was_locked_is_made_agai
     assert found_by_another(place) == ["r1"]
 
 
+def test_whoever_was_late_for_a_dead_ones_file_does_not_take_the_living_ones(place, monkeypatch):
+    """Two look at a file that is just being made: the first removes it, and by then the name leads to another."""
+    lock, file = left_slips.fcntl.flock, place.with_name("store.db-slips-a")
+    file.touch()
+    living = []
+
+    def locked(descriptor: int, how: int) -> None:
+        if not living:  # the first was here, and the process that made the file has noticed
+            file.unlink()
+            living.append(None)
+            living[0] = Slips.beside(place, "a")
+        lock(descriptor, how)
+
+    monkeypatch.setattr(left_slips.fcntl, "flock", locked)
+    assert LeftSlips.of(file) is None
+    living[0].put(slip_of(entry("r1")))
+    die(living[0])
+    assert found_by_another(place) == ["r1"]
+
+
 @pytest.mark.parametrize("name", ["my[1].db", "a*.db", "what?.db", "ünï code.db"])
 def test_whatever_the_database_is_called_they_are_found(name, tmp_path):
     made = Slips.beside(tmp_path / name, "a")
@@ -276,6 +296,36 @@ def test_a_disk_without_room_is_no_place_and_nothing_is_left_on_it(place, monkey
     assert Slips.beside(place, "a") is None
     assert "No space left on device" in caplog.text
     assert list(place.parent.iterdir()) == []
+
+
+def test_a_place_where_nothing_can_be_locked_is_none(place, monkeypatch, caplog):
+    def refused(*_):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(slips.fcntl, "flock", refused)
+    assert Slips.beside(place, "a") is None
+    assert "No locks available" in caplog.text
+    assert list(place.parent.iterdir()) == []
+
+
+def test_an_empty_file_that_cannot_be_removed_stops_no_end(place, made, monkeypatch, caplog):
+    def refused(self, **_):
+        raise OSError(30, "Read-only file system")
+
+    with monkeypatch.context() as during:
+        during.setattr(Path, "unlink", refused)
+        made.close()
+    assert "is empty and stays: Read-only file system" in caplog.text
+    assert found_by_another(place) == []
+    assert len(left_beside(place)) == 1, "its lock has gone with it"
+
+
+def test_a_file_whose_name_did_not_reach_the_disk_is_read_all_the_same(place, made):
+    made.put(slip_of(entry("r1")))
+    die(made)
+    file = place.with_name("store.db-slips-a")
+    file.write_bytes(bytes(4096) + file.read_bytes()[4096:])
+    assert found_by_another(place) == ["r1"]
 
 
 def test_nor_where_the_system_cannot_take_the_room_beforehand(place, monkeypatch, caplog):
