@@ -48,7 +48,10 @@ def test_a_reference_may_have_a_default():
 
 
 def test_a_character_that_json_writes_as_two_halves_is_one():
-    assert parse(r'{"keys": [{"name": "\ud83d\ude00", "key": "sk-12345678"}]}', {}).keys[0].name == "😀"
+    assert (
+        parse(r'{"keys": [{"name": "\ud83d\ude00", "key": "sk-12345678"}]}', {}).keys[0].name
+        == "😀"
+    )
 
 
 BAD = {
