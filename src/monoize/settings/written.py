@@ -46,9 +46,7 @@ def too_deep(name: str) -> ConfigError:
 def _resolved(value: Any, environment: Mapping[str, str], path: str) -> Any:
     """`${NAME}` and `${NAME:-default}` in any string, from the environment."""
     if isinstance(value, dict):
-        return {
-            _whole(str(k), path): _resolved(v, environment, f"{path}.{k}") for k, v in value.items()
-        }
+        return {str(k): _resolved(v, environment, f"{path}.{k}") for k, v in value.items()}
     if isinstance(value, list):
         return [_resolved(v, environment, f"{path}[{i}]") for i, v in enumerate(value)]
     if not isinstance(value, str):
@@ -60,16 +58,4 @@ def _resolved(value: Any, environment: Mapping[str, str], path: str) -> Any:
             raise ValueError(f"{path}: the environment variable {match[1]} is not set")
         return found
 
-    return _whole(_REFERENCE.sub(looked_up, value), path)
-
-
-def _whole(text: str, path: str) -> str:
-    """JSON writes some characters as two halves, which YAML leaves as they are; one half alone can be written nowhere."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        try:
-            return text.encode("utf-16", "surrogatepass").decode("utf-16")
-        except UnicodeDecodeError:
-            raise ValueError(f"{path}: half a character (a lone surrogate)") from None
-    return text
+    return _REFERENCE.sub(looked_up, value)
