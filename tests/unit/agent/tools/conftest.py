@@ -39,8 +39,32 @@ def below(root: int) -> list[str]:
     return lines
 
 
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
+def open_files() -> dict[str, str]:
+    """What each number leads to, but for connections that servers of other tests in this process have taken."""
+    found, taken = {}, taken_connections()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            target = str(entry.readlink())
+        except OSError:  # the look at the folder itself
+            continue
+        if target not in taken:
+            found[entry.name] = target
+    return found
+
+
+def taken_connections() -> set[str]:
+    """They come from the outside, at any time."""
+    lines = [
+        line.split()
+        for family in ("tcp", "tcp6")
+        for line in Path(f"/proc/self/net/{family}").read_text("ascii").splitlines()[1:]
+    ]
+    ports = {words[1].rpartition(":")[2] for words in lines if words[3] == "0A"}  # listening
+    return {
+        f"socket:[{words[9]}]"
+        for words in lines
+        if words[3] != "0A" and words[1].rpartition(":")[2] in ports
+    }
 
 
 def adopt_orphans(yes: int) -> None:
@@ -58,13 +82,14 @@ async def nothing_is_left() -> AsyncIterator[None]:
     yield
     give_up = time.monotonic() + 30
     while True:
+        files_now = open_files()
         left = (
             [line for line in below(os.getpid()) if line not in processes],
-            open_files() - files,
+            [to for to in files_now.values() if to not in files.values()],
             len(asyncio.all_tasks()) - tasks,
         )
-        processes_left, files_left, tasks_left = left
-        if not processes_left and files_left <= 0 and tasks_left <= 0:  # an earlier test's may go
+        # An earlier test's may go.
+        if not left[0] and len(files_now) <= len(files) and left[2] <= 0:
             adopt_orphans(0)
             return
         assert time.monotonic() < give_up, left
