@@ -15,6 +15,7 @@ from random import Random
 
 import pytest
 
+from fakes.open_files import open_files
 from monoize.agent.manifest import ToolSpec
 from monoize.agent.message import ToolInvocation
 from monoize.agent.tools import Tools, tool_file
@@ -116,10 +117,6 @@ def living() -> set[str]:
     return found
 
 
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 @pytest.fixture
 def adopting():
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
@@ -169,10 +166,10 @@ async def test_cancelled_at_any_moment_nothing_is_left(tmp_path, adopting):
     while True:
         left = (
             len(asyncio.all_tasks()) - tasks,
-            open_files() - files,
+            sorted(open_files() - files),
             living() - processes,
         )
-        if left == (0, 0, set()):
+        if left == (0, [], set()):
             return
         assert time.monotonic() < give_up, left
         await asyncio.sleep(0.02)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from monoize.upstream.client import UpstreamCall
 
@@ -25,10 +24,6 @@ async def read(client, call, limit=10**9):
         return await reply.read(limit)
     finally:
         await reply.close()
-
-
-def open_files() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 async def settled(look, wanted):

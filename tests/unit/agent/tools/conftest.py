@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from fakes.open_files import open_files
+
 
 def below(root: int) -> list[str]:
     """Command lines of the living processes under one."""
@@ -39,34 +41,6 @@ def below(root: int) -> list[str]:
     return lines
 
 
-def open_files() -> dict[str, str]:
-    """What each number leads to, but for connections that servers of other tests in this process have taken."""
-    found, taken = {}, taken_connections()
-    for entry in Path("/proc/self/fd").iterdir():
-        try:
-            target = str(entry.readlink())
-        except OSError:  # the look at the folder itself
-            continue
-        if target not in taken:
-            found[entry.name] = target
-    return found
-
-
-def taken_connections() -> set[str]:
-    """They come from the outside, at any time."""
-    lines = [
-        line.split()
-        for family in ("tcp", "tcp6")
-        for line in Path(f"/proc/self/net/{family}").read_text("ascii").splitlines()[1:]
-    ]
-    ports = {words[1].rpartition(":")[2] for words in lines if words[3] == "0A"}  # listening
-    return {
-        f"socket:[{words[9]}]"
-        for words in lines
-        if words[3] != "0A" and words[1].rpartition(":")[2] in ports
-    }
-
-
 def adopt_orphans(yes: int) -> None:
     ctypes.CDLL(None).prctl(36, yes, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
@@ -82,16 +56,13 @@ async def nothing_is_left() -> AsyncIterator[None]:
     yield
     give_up = time.monotonic() + 30
     while True:
-        files_now = open_files()
         left = (
             [line for line in below(os.getpid()) if line not in processes],
-            [to for to in files_now.values() if to not in files.values()],
+            sorted(open_files() - files),
             len(asyncio.all_tasks()) - tasks,
         )
-        # An earlier test's may go; and gateways of other tests, which live on in threads of this process, may open their
-        # databases once more.
-        is_closed = not left[1] or len(files_now) <= len(files)
-        if not left[0] and is_closed and left[2] <= 0:
+        processes_left, files_left, tasks_left = left
+        if not processes_left and not files_left and tasks_left <= 0:  # an earlier test's may go
             adopt_orphans(0)
             return
         assert time.monotonic() < give_up, left
