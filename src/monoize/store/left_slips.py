@@ -128,9 +128,7 @@ class LeftSlips:
             if isinstance(error, BlockingIOError):
                 return None
             raise
-        if (
-            not is_there
-        ):  # another one was at it in between, and the name may be a living process's by now
+        if not is_there:  # another one removed it, and the name may be a living process's by now
             os.close(descriptor)
             return None
         return cls(file, descriptor)
@@ -139,9 +137,8 @@ class LeftSlips:
         """Some of them may have closed: a piece is emptied when none in it is open. Those that are damaged are `unread`."""
         data = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
         name = data[: len(NAME)]
-        if (
-            any(name) and name != NAME
-        ):  # nothing: its process died while it made it, or the power failed
+        # Nothing there: its process died while it made it, or the power failed.
+        if any(name) and name != NAME:
             raise UnknownSlipsError("it is of another release, or of another program")
         found: list[Entry] = []
         for slip in slips_in(data):
