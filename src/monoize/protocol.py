@@ -25,6 +25,7 @@ from monoize.urp import (
     Frame,
     Image,
     Losses,
+    ResponseStart,
     UrpRequest,
     UrpResponse,
     UrpStreamEvent,
@@ -106,6 +107,14 @@ class StreamEncoder(ABC):
     @abstractmethod
     def event(self, event: UrpStreamEvent) -> Iterable[WireEvent]:
         """One event written anew."""
+
+    def opening(self, start: ResponseStart) -> list[WireEvent]:
+        """That a provider has begun, where `event` writes nothing of it before there is a word to go with it.
+
+        Said at most once, ahead of all frames, with nothing of the provider's but the id: another one may follow (D10).
+        """
+        del start
+        return []
 
     def finish(self) -> list[WireEvent]:
         """What this protocol writes after the last frame (chat: `[DONE]`)."""

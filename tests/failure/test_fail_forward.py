@@ -127,7 +127,7 @@ async def greets_and_ends(exchange: Exchange) -> None:
 def test_what_counts_is_the_first_event_that_the_caller_sees(
     pair: Pair, act: Behaviour, first: str, protocol: str
 ):
-    """A provider's opening words are an event to some callers, and nothing yet to others."""
+    """A provider's beginning is an event to some callers; for others it opens a stream that anybody may go on with."""
     second = KINDS[(KINDS.index(first) + CALLERS.index(protocol)) % 5]
     model = name(first, second)
     pair.play(act)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from monoize import wirejson
 from monoize.pipeline.admission import Ending, Ticket
@@ -49,20 +52,20 @@ async def _unary(
 async def _streamed(
     call: Call, receiving: Receiving, kit: Kit, trace: Trace, ticket: Ticket
 ) -> Answer:
-    """Wait for the first event, but no longer than the caller may be left without a sign of life (D10)."""
+    """Wait for a beginning, but no longer than the caller may be left without a sign of life (D10)."""
+    begun = trace.begun = asyncio.get_running_loop().create_future()
     opening = asyncio.ensure_future(receiving)
     silence = kit.timeouts.keep_alive
     try:
-        await asyncio.wait({opening}, timeout=silence)
+        await asyncio.wait({opening, begun}, timeout=silence, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
         await abandon(opening)
         raise
-    known = opening.done()
-    synthesized = known and isinstance(opening.result(), Whole)  # a failure is an HTTP status here
+    is_open = opening.done()
+    synthesized = is_open and isinstance(opening.result(), Whole)  # a failure is a status here
     caller = call.incoming
     writer = caller.protocol.stream_writer(caller.query)
     encoder = caller.protocol.stream_encoder(_reply(call, kit, trace))
-    unsaid = Losses if known else lambda: trace.request_losses
     headers = {
         **reply_headers(call, kit, trace, Losses()),
         **ticket.headers,
@@ -70,8 +73,34 @@ async def _streamed(
         "cache-control": "no-cache",
         "x-accel-buffering": "no",  # T14
     }
-    body = StreamBody(opening, encoder, writer, silence, unsaid, ticket)
+    closing = partial(_closing, trace, _Said.of(trace))
+    body = StreamBody(opening, encoder, writer, silence, closing, ticket, begun)
     return Answer(status=200, content_type=writer.content_type, headers=headers, body=body)
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """What the head of a stream says of the attempt that was under way; another may have answered since (D10)."""
+
+    route: tuple[str | None, str | None, int]
+    dropped: tuple[str, ...]
+
+    @classmethod
+    def of(cls, trace: Trace) -> _Said:
+        route = (trace.provider, trace.channel, trace.attempts)
+        return cls(route, trace.request_losses.dropped)
+
+
+def _closing(trace: Trace, said: _Said, response_losses: Losses) -> list[str]:
+    """Remarks at the end of a stream: what its head could not say, or said otherwise."""
+    remarks, now, losses = [], _Said.of(trace), Losses()
+    if now.route != said.route:
+        provider, channel, attempts = now.route
+        remarks.append(f"monoize-provider {provider}; channel={channel}; attempts={attempts}")
+    if now.dropped != said.dropped:
+        losses = trace.request_losses
+    if now.dropped != said.dropped or response_losses.dropped:
+        remarks.append(f"monoize-translation {losses.and_(response_losses).header()}")
+    return remarks
 
 
 def _reply(call: Call, kit: Kit, trace: Trace) -> Reply:

@@ -44,6 +44,7 @@ from monoize.urp import (
     Frame,
     Losses,
     ResponseDone,
+    ResponseStart,
     UrpRequest,
     UrpResponse,
     renamed,
@@ -245,7 +246,8 @@ class Attempt:
         chunks = self._exchange.chunks(self.kit.timeouts.keep_alive / 2)
         streamed = self._streamed(chunks, reader, decoder)
         if self.call.wants_stream and not self.needs_whole_response:
-            live = await opened(streamed, replays=self.replays, shows=self._shown())
+            shows = self._shown()
+            live = await opened(streamed, replays=self.replays, shows=shows, begins=self._begins)
             if isinstance(chunks, Passable) and isinstance(reader, RunReader):
                 live.passage = Passage(chunks, reader)
             return live
@@ -284,6 +286,11 @@ class Attempt:
         encoder = self.call.incoming.protocol.stream_encoder(reply)
         replays = self.replays
         return lambda frame: (replays and type(frame) is Run) or bool(encoder.frame(frame))
+
+    def _begins(self, start: ResponseStart) -> None:
+        begun = self.trace.begun
+        if begun is not None and not begun.done():
+            begun.set_result(start)
 
     def _stream_parser(self) -> StreamParser | None:
         """How to read the reply as a stream; None when the provider answered in one piece."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from decimal import Decimal
@@ -22,7 +23,7 @@ from monoize.routing.survey import Wanted
 from monoize.settings import OperationId
 from monoize.telemetry.tracing import AttemptReport
 from monoize.transform import Observer, Rule
-from monoize.urp import Losses, UrpRequest
+from monoize.urp import Losses, ResponseStart, UrpRequest
 
 __all__ = [
     "NOBODY",
@@ -221,6 +222,8 @@ class Trace(msgspec.Struct, kw_only=True):
     first_byte: float | None = None  # monotonic seconds, when a provider began to answer
     observe: Observer | None = None  # sees what each request rule does (dry run)
     media: Known = {}  # read for an earlier attempt, so that nothing is read twice
+    # Told of the first stream that begins, for whoever waits to say so; None: nobody does.
+    begun: asyncio.Future[ResponseStart] | None = None
 
 
 class Body(Interface):

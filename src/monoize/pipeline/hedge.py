@@ -153,6 +153,7 @@ class Race(Generic[A, T]):
         self._running: list[Leg[A, T]] = []  # in the order of their start
         self._subject: Leg[A, T] | None = None  # whose end is the end of the race
         self._began = course.clock.monotonic()
+        course.trace.begun = None  # the head names who answers, which is open until the end
         self._waited = course.trace.upstream_seconds
         self._next_at = self._began
 

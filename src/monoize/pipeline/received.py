@@ -193,12 +193,20 @@ def _anything(frame: Frame) -> bool:
     return bool(frame.events)
 
 
+def _unheard(start: ResponseStart) -> None:
+    del start
+
+
 async def opened(
-    batches: Batches, *, replays: bool = False, shows: Callable[[Frame], bool] = _anything
+    batches: Batches,
+    *,
+    replays: bool = False,
+    shows: Callable[[Frame], bool] = _anything,
+    begins: Callable[[ResponseStart], None] = _unheard,
 ) -> Live:
     """The stream once the caller would see something of it; an error before that raises (D10, D18).
 
-    `shows` is asked about every frame in order.
+    `shows` is asked about every frame in order; `begins` is told of a beginning with nothing to show for it yet.
     """
     held: list[Frame] = []
     try:
@@ -206,12 +214,18 @@ async def opened(
             held += batch
             if _has_begun(batch, shows):
                 return Live(held, batches, replays=replays)
+            for start in _starts(batch):
+                begins(start)
     except BaseException:
         await batches.aclose()
         raise
     if not held:
         raise UpstreamUnreadable("the provider's stream was empty")
     return Live(held, batches, replays=replays)
+
+
+def _starts(batch: list[Frame]) -> list[ResponseStart]:
+    return [e for frame in batch for e in frame.events if isinstance(e, ResponseStart)]
 
 
 async def collected(live: Live) -> UrpResponse:

@@ -19,7 +19,7 @@ from monoize.pipeline.received import Batches, Live, Received, stream_failure
 from monoize.protocol import StreamEncoder
 from monoize.sse import SseWriter, StreamWriter
 from monoize.sse_runs import Run, WritesRuns
-from monoize.urp import Error, Frame, Losses, ResponseDone, WireEvent
+from monoize.urp import Error, Frame, Losses, ResponseDone, ResponseStart, WireEvent
 from monoize.urp.mould import Mould
 
 log = logging.getLogger("monoize.pipeline")
@@ -54,8 +54,11 @@ class StreamBody(PassingBody):
     """
 
     __slots__ = (
+        "_begun",
+        "_closing",
         "_encoder",
         "_ended",
+        "_has_opened",
         "_opening",
         "_outlet",
         "_reading",
@@ -64,7 +67,6 @@ class StreamBody(PassingBody):
         "_silence",
         "_sse",
         "_ticket",
-        "_unsaid",
         "_writer",
         "quiet_since",
     )
@@ -75,15 +77,18 @@ class StreamBody(PassingBody):
         encoder: StreamEncoder,
         writer: StreamWriter,
         silence: float,
-        unsaid: Callable[[], Losses] = Losses,
+        closing: Callable[[Losses], Sequence[str]] = lambda _: (),
         ticket: Ticket | None = None,
+        begun: asyncio.Future[ResponseStart] | None = None,
     ) -> None:
         self._opening = opening
+        self._begun = begun  # told when a provider begins, which may be before there is a word
         self._encoder = encoder
         self._writer = writer
         self._silence = silence
-        self._unsaid = unsaid  # losses that the reply's headers went out too early to name
+        self._closing = closing  # remarks at the end, by what the reply has lost
         self._ticket = ticket
+        self._has_opened = False  # in words of our own, with which the provider's must agree
         self._ended = False  # the last event has come, and the call is settled
         self._sent: list[bytes] = []
         self._outlet: Outlet | None = None
@@ -132,11 +137,11 @@ class StreamBody(PassingBody):
         yield writer.open()
         try:
             while not opening.done():
-                await asyncio.wait({opening}, timeout=silence)
-                if not opening.done():
-                    yield writer.keep_alive
+                sign = await self._sign()
+                if sign:
+                    yield sign
             live = _as_stream(opening.result())
-            encoder.reply.replays = live.replays
+            encoder.reply.replays = live.replays and not self._has_opened
             self.quiet_since = now()
             self._open_passage(live)
             async with aclosing(live):
@@ -160,8 +165,20 @@ class StreamBody(PassingBody):
             yield writer.events(encoder.event(Error(message="internal error", status=500)))
         await self._settle("success")
         yield writer.events(encoder.finish())
-        losses = self._unsaid().and_(encoder.reply.losses)
-        yield _remark(losses, writer) + writer.close()
+        remarks = [writer.comment(text) for text in self._closing(encoder.reply.losses)]
+        yield b"".join(remarks) + writer.close()
+
+    async def _sign(self) -> bytes:
+        """The next one of life while there is nothing to show; empty when there is."""
+        opening, begun = self._opening, self._begun
+        signs: set[asyncio.Future[Any]] = {opening} if begun is None else {opening, begun}
+        await asyncio.wait(signs, timeout=self._silence, return_when=asyncio.FIRST_COMPLETED)
+        if opening.done():
+            return b""
+        if begun is None or not begun.done():
+            return self._writer.keep_alive
+        self._begun, self._has_opened = None, True
+        return self._events(self._encoder.opening(begun.result()))
 
     def _open_passage(self, live: Live) -> None:
         outlet, passage, now = self._outlet, live.passage, asyncio.get_running_loop().time
@@ -265,7 +282,3 @@ def _as_event(error: MonoizeError) -> Error:
         type=provider.type if provider else None,
         status=error.http_status,
     )
-
-
-def _remark(losses: Losses, writer: StreamWriter) -> bytes:
-    return writer.comment(f"monoize-translation {losses.header()}") if losses.dropped else b""

@@ -69,12 +69,13 @@ class Provider:
             self.closed = True
 
 
-def body(opening, caller="chat_completion", silence=5.0):
+def body(opening, caller="chat_completion", silence=5.0, begun=None):
     codec = protocol(caller)
     reply = Reply(
         request=UrpRequest(model="m"), model="m", ids=SequentialIds(), created=1, losses=Losses()
     )
-    return StreamBody(opening, codec.stream_encoder(reply), codec.stream_writer({}), silence)
+    encoder, writer = codec.stream_encoder(reply), codec.stream_writer({})
+    return StreamBody(opening, encoder, writer, silence, begun=begun)
 
 
 async def opening_of(provider):
@@ -199,6 +200,55 @@ def test_silence_is_filled_before_and_between_events(complaints, caller, beat):
     assert beat in before
     assert beat in between
     assert b"hi" in rest
+
+
+@pytest.mark.spec("T13", "D10")
+@pytest.mark.parametrize(
+    ("caller", "opening"),
+    [
+        ("chat_completion", b'"delta":{"role":"assistant"}'),
+        ("gemini", b'"parts":[{"text":""}]},"index":0}'),
+    ],
+)
+def test_a_beginning_is_told_once_and_silence_is_filled_around_it(complaints, caller, opening):
+    async def scene():
+        begun, first = asyncio.get_running_loop().create_future(), asyncio.Event()
+        provider = Provider(first, START, word("hi"), DONE)
+        task = asyncio.ensure_future(opening_of(provider))
+        stream = body(task, caller, silence=0.001, begun=begun)
+        reader = aiter(stream)
+        await anext(reader)
+        before = await anext(reader)
+        begun.set_result(ResponseStart(id="r", model="m"))
+        told = await anext(reader)
+        after = await anext(reader)
+        first.set()
+        rest = await read(reader)
+        await stream.aclose()
+        return before, told, after, rest
+
+    before, told, after, rest = run(complaints, scene())
+    assert before == after
+    assert opening in told
+    assert opening not in rest
+    assert b"hi" in rest
+
+
+@pytest.mark.spec("D10")
+def test_a_beginning_is_not_told_where_there_is_a_word_already(complaints):
+    async def scene():
+        begun = asyncio.get_running_loop().create_future()
+        begun.set_result(ResponseStart(id="r", model="m"))
+        task = asyncio.ensure_future(opening_of(Provider(START, word("hi"), DONE)))
+        await asyncio.wait({task})
+        stream = body(task, begun=begun)
+        text = await read(stream)
+        await stream.aclose()
+        return text
+
+    text = run(complaints, scene())
+    assert text.count(b'"role"') == 1
+    assert b'"delta":{"role":"assistant","content":"hi"}' in text
 
 
 @pytest.mark.spec("D10", "T16")

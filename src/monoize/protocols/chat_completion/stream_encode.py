@@ -45,7 +45,7 @@ class ChatStreamEncoder(RunEncoder):
         self._first_extra: Json = {}  # fields of a chat provider that go on the first chunk
         self._choices: dict[int, ChoiceWriter] = {}
         self._choice_of_part: dict[int, int] = {}
-        self._unspoken: set[int] = set()  # choices whose role has not been named yet
+        self._roles: set[int] = set()  # choices whose role has been named
         self._openings: dict[int, Json] = {}  # fields of a chat provider for their first delta
 
     @override
@@ -56,6 +56,12 @@ class ChatStreamEncoder(RunEncoder):
         if not self._shows_usage and _is_usage_only(frame.wire.data):
             return []
         return super().replay(frame)
+
+    @override
+    def opening(self, start: ResponseStart) -> list[WireEvent]:
+        """The role, as OpenAI's own streams begin; whatever else `start` says goes on the next chunk."""
+        self._head = self._named(start)
+        return [self._chunk(0, {})]
 
     @override
     def finish(self) -> list[WireEvent]:
@@ -95,28 +101,33 @@ class ChatStreamEncoder(RunEncoder):
 
     def _begin(self, start: ResponseStart) -> None:
         self._same = start.origin == DIALECT
-        self._head = {
+        self._head = self._head or self._named(start)
+        self._first_extra = dict(_extras.of_reply(start, same=self._same))
+
+    def _named(self, start: ResponseStart) -> Json:
+        """The fields that all chunks have alike."""
+        return {
             "id": start.id or self.reply.ids.new("chatcmpl-"),
             "object": "chat.completion.chunk",
             "created": self.reply.created if start.created is None else start.created,
             "model": self.reply.model,
         }
-        self._first_extra = dict(_extras.of_reply(start, same=self._same))
 
     def _part(self, event: PartStart) -> Iterator[WireEvent]:
         if event.choice and not self._choices:  # OpenAI's client wants choice 0 to speak first
             self._writer(0)
-            yield self._chunk(0, {})
+            if 0 not in self._roles:
+                yield self._chunk(0, {})
+        is_first = event.choice not in self._choices
         writer = self._writer(event.choice)
         self._choice_of_part[event.part_index] = event.choice
-        if event.message is not None and self._same and event.choice in self._unspoken:
+        if is_first and event.message is not None and self._same:
             self._openings[event.choice] = dict(event.message.extra_body)
         yield from self._pieces(event.choice, writer.start(event))
 
     def _writer(self, index: int) -> ChoiceWriter:
         if index not in self._choices:
             self._choices[index] = ChoiceWriter(self.reply, index, same=self._same)
-            self._unspoken.add(index)
         return self._choices[index]
 
     def _pieces(self, choice: int, pieces: Iterator[Piece]) -> Iterator[WireEvent]:
@@ -125,9 +136,11 @@ class ChatStreamEncoder(RunEncoder):
             yield self._chunk(choice, piece.delta, {"logprobs": tokens})
 
     def _chunk(self, choice: int, delta: Json, fields: Json | None = None) -> WireEvent:
-        if choice in self._unspoken:  # the first delta of a choice names the role
-            self._unspoken.discard(choice)
-            delta = flattened({"role": "assistant", **delta}, self._openings.pop(choice, {}))
+        if choice not in self._roles:  # the first delta of a choice names the role
+            self._roles.add(choice)
+            delta = {"role": "assistant", **delta}
+        if choice in self._openings:
+            delta = flattened(delta, self._openings.pop(choice))
         entry = {"index": choice, "delta": delta, "logprobs": None, "finish_reason": None}
         return self._written({"choices": [entry | (fields or {})]})
 

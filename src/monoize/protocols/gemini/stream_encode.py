@@ -72,6 +72,13 @@ class GeminiStreamEncoder(RunEncoder):
         return super().frame_in_full(frame)
 
     @override
+    def opening(self, start: ResponseStart) -> list[WireEvent]:
+        """No words, as some of Google's own streams begin."""
+        self._start = ResponseStart(id=start.id or self.reply.ids.new("resp_"), model="")
+        candidate = {"content": EMPTY_CONTENT, "index": 0}
+        return [_wire({"candidates": [candidate], **self._header()})]
+
+    @override
     def wrote(self, delta: Delta, events: int) -> None:
         self._parts[delta.part_index].events.append(delta)
 
@@ -80,7 +87,8 @@ class GeminiStreamEncoder(RunEncoder):
         self.catch_up()
         match event:
             case ResponseStart():
-                self._start = event if event.id else replace(event, id=self.reply.ids.new("resp_"))
+                id_ = self._start.id or event.id or self.reply.ids.new("resp_")
+                self._start = event if event.id == id_ else replace(event, id=id_)
             case PartStart():
                 self._parts[event.part_index] = _Growing(event)
                 yield from self._words(event.choice, event.part)

@@ -27,6 +27,7 @@ from monoize.urp import (
     Image,
     Losses,
     MediaDelta,
+    Message,
     PartDone,
     PartStart,
     ProviderEvent,
@@ -37,6 +38,7 @@ from monoize.urp import (
     RefusalDelta,
     ResponseDone,
     ResponseStart,
+    Role,
     Seal,
     SealDelta,
     StreamFailed,
@@ -632,6 +634,47 @@ def test_a_reply_without_any_part_still_has_a_role_and_an_end():
     ]
     assert payloads[0]["id"].startswith("chatcmpl-")
     assert payloads[0]["created"] == 99
+
+
+def opened(start, *events):
+    """The chunks of a stream that was opened before there was anything else to say."""
+    writer = encoder()
+    wires = [*writer.opening(start), *(wire for event in events for wire in writer.event(event))]
+    return [json.loads(wire.data) for wire in wires]
+
+
+@pytest.mark.spec("D10")
+@pytest.mark.parametrize("id_", ["r", ""])
+def test_an_opening_is_the_role_alone_and_what_follows_agrees_with_it(id_):
+    start = ResponseStart(id=id_, model="real", origin="messages")
+    other = ResponseStart(id="other", model="else", created=7, origin="chat_completion")
+    text = part(0, Text(content=""), TextDelta(content="a"))
+    chunks = opened(start, other, *text, END)
+    head = {"object": "chat.completion.chunk", "created": 99, "model": "asked"}
+    assert [{k: c[k] for k in head} for c in chunks] == [head] * 3
+    assert {c["id"] for c in chunks} == {chunks[0]["id"]}
+    assert chunks[0]["id"] == id_ or chunks[0]["id"].startswith("chatcmpl-")
+    assert deltas(chunks) == [{"role": "assistant"}, {"content": "a"}, {}]
+    assert all(ChatCompletionChunk.model_validate(c) for c in chunks)
+
+
+@pytest.mark.spec("D10", "URP-6")
+def test_an_opening_takes_no_field_of_the_dialect_from_what_follows():
+    start = ResponseStart(id="r", model="m", origin="chat_completion", extra_body={"provider": "p"})
+    header = Message(role=Role.ASSISTANT, extra_body={"mood": "calm"})
+    text = part(0, Text(content=""), TextDelta(content="a"), message=header)
+    first, second, *_ = opened(start, start, *text, END)
+    assert "provider" not in first
+    assert second["provider"] == "p"
+    assert deltas([first, second]) == [{"role": "assistant"}, {"content": "a", "mood": "calm"}]
+
+
+@pytest.mark.spec("D10", "T31")
+def test_an_opening_names_the_role_of_the_first_choice_for_good():
+    text = part(0, Text(content=""), TextDelta(content="b"), choice=1)
+    chunks = opened(START, START, *text)
+    assert deltas(chunks, 0) == [{"role": "assistant"}]
+    assert deltas(chunks, 1) == [{"role": "assistant", "content": "b"}]
 
 
 @pytest.mark.spec("T1", "T3", "T24")

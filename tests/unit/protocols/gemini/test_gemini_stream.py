@@ -440,6 +440,25 @@ DONE = ResponseDone(
 )
 
 
+@pytest.mark.spec("D10")
+@pytest.mark.parametrize("id_", ["r", ""])
+def test_an_opening_says_no_word_and_what_follows_agrees_with_it(id_):
+    encoder = PROTOCOL.stream_encoder(reply_to())
+    other = ResponseStart(id="other", model="m", origin="gemini", extra_body={"own": 1})
+    events = [other, *grown(0, Text(content=""), TextDelta(content="a")), DONE]
+    wires = encoder.opening(ResponseStart(id=id_, model="m", extra_body={"own": 0}))
+    wires += [wire for event in events for wire in encoder.event(event)]
+    first, *others = [json.loads(wire.data) for wire in wires]
+    assert first == {
+        "candidates": [{"content": {"role": "model", "parts": [{"text": ""}]}, "index": 0}],
+        "modelVersion": "asked-for",
+        "responseId": id_ or first["responseId"],
+    }
+    assert first["responseId"]
+    assert {chunk["responseId"] for chunk in others} == {first["responseId"]}
+    assert [chunk["own"] for chunk in others] == [1, 1]
+
+
 def written_parts(chunks, choice=0):
     return [
         part
