@@ -8,6 +8,7 @@ them has to become an object of its own: the words between the text that they sh
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import takewhile
@@ -122,6 +123,8 @@ class RunCutter:
         "_is_bare",
         "_last",
         "_lines",
+        "_padded",
+        "_padded_lines",
         "_prefix",
         "_sample",
         "_tail",
@@ -142,6 +145,9 @@ class RunCutter:
         self._sample = sample
         # Words alone make an event of a mould that has no place for padding.
         self._is_bare = mould.words(f"{mould.first}x{mould.last}") == "x"
+        if not self._is_bare:
+            self._padded = re.compile(mould.inside())
+            self._padded_lines = re.compile(b"^%b$" % mould.inside(), re.MULTILINE)
 
     def whole(self, data: bytes) -> Said | None:
         """All events that are there; None if there is anything else."""
@@ -158,8 +164,13 @@ class RunCutter:
 
     def _words(self, piece: bytes) -> str | None:
         """Of one event; None where it is not what it looks like."""
+        if not self._is_bare:
+            found = self._padded.fullmatch(piece)
+            if found is None:
+                return None
+            piece = found[1]
         try:
-            return _STRING.decode(b'"%b"' % piece) if self._is_bare else self._padded([piece])[0]
+            return _STRING.decode(b'"%b"' % piece)
         except (msgspec.DecodeError, UnicodeError):
             return None
 
@@ -187,13 +198,12 @@ class RunCutter:
 
     def words(self, pieces: Sequence[bytes]) -> list[str] | None:
         """The words of each; None where one says none, or is not what it looks like."""
+        said = pieces
+        if not self._is_bare:  # what is not what it looks like will be missing
+            said = self._padded_lines.findall(b"\n".join(pieces))
         try:
             # A line feed is no letter of a JSON string: each of them ends where its piece does, or all are refused.
-            found = (
-                _STRINGS.decode(b'["%b"]' % b'"\n,"'.join(pieces))
-                if self._is_bare
-                else self._padded(pieces)
-            )
+            found = _STRINGS.decode(b'["%b"]' % b'"\n,"'.join(said))
         except (msgspec.DecodeError, UnicodeError):
             return None
         return found if len(found) == len(pieces) and "" not in found else None
@@ -204,8 +214,3 @@ class RunCutter:
             return self._sample
         piece = pieces[-1].decode()
         return WireEvent(f"{self.mould.first}{piece}{self.mould.last}", self.mould.name)
-
-    def _padded(self, pieces: Sequence[bytes]) -> list[str]:
-        mould = self.mould
-        first, last = mould.first, mould.last
-        return [mould.words(f"{first}{piece.decode()}{last}") or "" for piece in pieces]

@@ -275,17 +275,17 @@ class Attempt:
 
     def _shown(self) -> Callable[[Frame], bool]:
         """Whether a frame becomes anything in the caller's protocol: until one does, others may answer (D10)."""
+        if self.replays:
+            return _is_sent_on
         reply = Reply(
             request=self.call.sent,
             model=self.call.requested_model,
             ids=self.kit.ids,
             created=0,
             losses=Losses(),
-            replays=self.replays,
         )
         encoder = self.call.incoming.protocol.stream_encoder(reply)
-        replays = self.replays
-        return lambda frame: (replays and type(frame) is Run) or bool(encoder.frame(frame))
+        return lambda frame: bool(encoder.frame(frame))
 
     def _begins(self, start: ResponseStart) -> None:
         begun = self.trace.begun
@@ -395,6 +395,11 @@ def _is_whole(end: Frame) -> bool:
     """Every choice has its finish reason: only closing words are missing."""
     done = (event for event in end.events if isinstance(event, ResponseDone))
     return any(all(choice.finish for choice in event.choices) for event in done)
+
+
+def _is_sent_on(frame: Frame) -> bool:
+    """Of a provider whose own events the caller gets."""
+    return frame.wire is not None or type(frame) is Run
 
 
 _is_readable = attrgetter("readable")

@@ -29,6 +29,13 @@ _VALUE = r'\s*:\s*("(?:[^"\\]|\\.)*"|[0-9]+)'
 _TEXT = re.compile(r'"[^"\\\x00-\x1f]*"')
 _COUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _BLANKS = re.compile(" *")
+# The same in bytes, but that a text is in ASCII; and words, of which only a parser knows whether they are a string.
+_IN_BYTES = {
+    _TEXT: rb'"[\x20\x21\x23-\x5b\x5d-\x7e]*"',
+    _COUNT: rb"(?:0|[1-9][0-9]{0,17})",
+    _BLANKS: rb" *",
+}
+_WORDS_IN_BYTES = rb'([^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*)'
 
 # What stands in the places of an empty mould; nobody else writes such letters.
 _MARK = '"\ue0b5\ue0b6\ue0b7"'
@@ -121,6 +128,12 @@ class Mould:
                 return None
             stop = begin
         return start, stop
+
+    def inside(self) -> bytes:
+        """A pattern of what stands between the beginning and the end in the bytes of an event; its group are the words."""
+        ahead = [_IN_BYTES[p.kind] + re.escape(p.beside.encode()) for p in self._ahead]
+        behind = [re.escape(p.beside.encode()) + _IN_BYTES[p.kind] for p in reversed(self._behind)]
+        return b"".join([*ahead, _WORDS_IN_BYTES, *behind])
 
     def empty(self) -> str:
         """An event of this mould with marks in its places, to see what becomes of the text around them."""
