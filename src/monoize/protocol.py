@@ -109,9 +109,10 @@ class StreamEncoder(ABC):
         """One event written anew."""
 
     def opening(self, start: ResponseStart) -> list[WireEvent]:
-        """That a provider has begun, where `event` writes nothing of it before there is a word to go with it.
+        """That a provider has begun, where this protocol has no event for it: with nothing of the provider's but the id.
 
-        Said at most once, ahead of all frames, with nothing of the provider's but the id: another one may follow (D10).
+        `event` writes it for a ResponseStart. Who asks for it earlier gets it then, and it is not written again: another
+        provider may follow (D10).
         """
         del start
         return []

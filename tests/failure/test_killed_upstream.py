@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -42,6 +43,12 @@ class Lived:
 
     @property
     def provider(self) -> str:
+        """Who answered. A head that named one who began and failed is set right at the end; for Gemini the text tells."""
+        named = re.search(rb"^: monoize-provider (\w+);", self.reply.raw, re.MULTILINE)
+        if named is not None:
+            return named[1].decode()
+        if self.protocol == "gemini" and self.stream and self.text == "".join(words("B")):
+            return "B"
         return self.reply.headers.get("x-monoize-provider", "nobody")
 
     @property

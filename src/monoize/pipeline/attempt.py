@@ -285,6 +285,7 @@ class Attempt:
             losses=Losses(),
         )
         encoder = self.call.incoming.protocol.stream_encoder(reply)
+        encoder.opening(ResponseStart(id="", model=""))  # which shows nothing of the provider's
         return lambda frame: bool(encoder.frame(frame))
 
     def _begins(self, start: ResponseStart) -> None:

@@ -265,7 +265,9 @@ class World:
 def shown(trace: Trace) -> dict[str, Any]:
     fields = msgspec.structs.asdict(trace)
     lost = (fields.pop("request_losses").dropped, fields.pop("response_losses").dropped)
-    return {**fields, "lost": lost}
+    begun = fields.pop("begun")
+    start = begun.result() if begun is not None and begun.done() else None
+    return {**fields, "lost": lost, "begun": start}
 
 
 @st.composite

@@ -60,6 +60,8 @@ class ChatStreamEncoder(RunEncoder):
     @override
     def opening(self, start: ResponseStart) -> list[WireEvent]:
         """The role, as OpenAI's own streams begin; whatever else `start` says goes on the next chunk."""
+        if self._head:
+            return []
         self._head = self._named(start)
         return [self._chunk(0, {})]
 
@@ -78,6 +80,7 @@ class ChatStreamEncoder(RunEncoder):
         self.catch_up()
         match event:
             case ResponseStart():
+                yield from self.opening(event)
                 self._begin(event)
             case PartStart():
                 yield from self._part(event)

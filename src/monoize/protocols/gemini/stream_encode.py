@@ -73,7 +73,9 @@ class GeminiStreamEncoder(RunEncoder):
 
     @override
     def opening(self, start: ResponseStart) -> list[WireEvent]:
-        """No words, as some of Google's own streams begin."""
+        """No words, as some of Google's own streams begin; where Google itself has begun, its first words are the first."""
+        if self._start.id or start.origin == DIALECT:
+            return []
         self._start = ResponseStart(id=start.id or self.reply.ids.new("resp_"), model="")
         candidate = {"content": EMPTY_CONTENT, "index": 0}
         return [_wire({"candidates": [candidate], **self._header()})]
@@ -87,6 +89,7 @@ class GeminiStreamEncoder(RunEncoder):
         self.catch_up()
         match event:
             case ResponseStart():
+                yield from self.opening(event)
                 id_ = self._start.id or event.id or self.reply.ids.new("resp_")
                 self._start = event if event.id == id_ else replace(event, id=id_)
             case PartStart():

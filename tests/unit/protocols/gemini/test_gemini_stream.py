@@ -489,6 +489,7 @@ def test_words_go_out_as_they_come_and_calls_whole():
         DONE,
     )
     assert written_parts(chunks) == [
+        {"text": ""},
         {"text": "H", "thought": True},
         {"text": "m.", "thought": True},
         {"text": "Ro"},
@@ -498,7 +499,7 @@ def test_words_go_out_as_they_come_and_calls_whole():
     ]
     assert all(item["modelVersion"] == "asked-for" for item in chunks)
     assert {item["responseId"] for item in chunks} == {"r"}
-    assert [c["candidates"][0].get("finishReason") for c in chunks] == [None] * 5 + ["STOP"]
+    assert [c["candidates"][0].get("finishReason") for c in chunks] == [None] * 6 + ["STOP"]
     assert chunks[-1]["usageMetadata"]["totalTokenCount"] == 3
 
 
@@ -532,7 +533,7 @@ def test_signatures_follow_their_words():
         *grown(4, Text(content="", seal=own)),
         DONE,
     )
-    parts = written_parts(chunks)
+    parts = written_parts(chunks)[1:]
     assert parts[0:2] == [
         {"text": "a", "thought": True},
         {"text": "", "thought": True, "thoughtSignature": "c2ln"},
@@ -547,14 +548,14 @@ def test_signatures_follow_their_words():
 @pytest.mark.spec("T32")
 def test_a_refusal_is_said_and_marked():
     chunks = encode(START, *grown(0, Refusal(content=""), RefusalDelta(content="No.")), DONE)
-    assert written_parts(chunks)[0] == {"text": "No."}
+    assert written_parts(chunks)[1] == {"text": "No."}
     assert chunks[-1]["candidates"][0]["finishReason"] == "SAFETY"
 
 
 def test_media_is_written_when_it_is_whole():
     sound = Audio(media=Base64(data="AA", media_type="audio/wav"))
     chunks = encode(START, *grown(0, sound, MediaDelta(data="BB")), DONE)
-    assert written_parts(chunks)[0] == {"inlineData": {"mimeType": "audio/wav", "data": "AABB"}}
+    assert written_parts(chunks)[1] == {"inlineData": {"mimeType": "audio/wav", "data": "AABB"}}
 
 
 @pytest.mark.spec("T30", "T31")
@@ -578,12 +579,12 @@ def test_citations_and_log_probabilities_come_last():
 def test_what_is_still_open_at_the_end_is_closed():
     call = PartStart(part_index=0, part=ToolCall(call_id="c", name="f", arguments=""))
     chunks = encode(START, call, DONE)
-    assert written_parts(chunks)[0]["functionCall"]["name"] == "f"
+    assert written_parts(chunks)[1]["functionCall"]["name"] == "f"
 
 
 def test_events_of_unknown_parts_are_passed_over():
     delta = Delta(part_index=9, delta=TextDelta(content="lost"))
-    assert len(encode(START, delta, PartDone(part_index=9), DONE)) == 1
+    assert len(encode(START, delta, PartDone(part_index=9), DONE)) == 2
 
 
 @pytest.mark.spec("T15")
@@ -605,9 +606,10 @@ def test_native_events_go_to_their_own_protocol_only():
 
 
 def test_a_stream_without_choices_still_ends():
-    (last,) = encode(ResponseStart(id="", model=""), ResponseDone())
+    first, last = encode(ResponseStart(id="", model=""), ResponseDone())
     assert last["candidates"][0]["finishReason"] == "OTHER"
     assert last["responseId"].startswith("resp_")
+    assert first["responseId"] == last["responseId"]
 
 
 def test_a_blocked_prompt_has_no_candidate():
