@@ -109,7 +109,7 @@ class StreamEncoder(ABC):
         """One event written anew."""
 
     def opening(self, start: ResponseStart) -> list[WireEvent]:
-        """That a provider has begun, where this protocol has no event for it: with nothing of the provider's but the id.
+        """That a provider has begun, where this protocol has no event for it: with nothing of the provider's but id and time.
 
         `event` writes it for a ResponseStart. Who asks for it earlier gets it then, and it is not written again: another
         provider may follow (D10).
@@ -198,6 +198,11 @@ class Protocol(ABC):
 
     @abstractmethod
     def stream_encoder(self, reply: Reply) -> StreamEncoder: ...
+
+    def hides(self, wire: WireEvent, request: UrpRequest) -> bool:
+        """Whether an event of a provider is kept from a caller of the same protocol, who gets all others as they came."""
+        del wire, request
+        return False
 
     def stream_parser(self, content_type: str, event_limit: int) -> StreamParser | None:
         """The reader of a provider's streamed body; None when the content type says that it is no stream."""

@@ -8,7 +8,6 @@ them has to become an object of its own: the words between the text that they sh
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import takewhile
@@ -120,11 +119,10 @@ class RunCutter:
         "_first",
         "_glue",
         "_head",
+        "_inside",
         "_is_bare",
         "_last",
         "_lines",
-        "_padded",
-        "_padded_lines",
         "_prefix",
         "_sample",
         "_tail",
@@ -145,9 +143,7 @@ class RunCutter:
         self._sample = sample
         # Words alone make an event of a mould that has no place for padding.
         self._is_bare = mould.words(f"{mould.first}x{mould.last}") == "x"
-        if not self._is_bare:
-            self._padded = re.compile(mould.inside())
-            self._padded_lines = re.compile(b"^%b$" % mould.inside(), re.MULTILINE)
+        self._inside = None if self._is_bare else mould.inside()
 
     def whole(self, data: bytes) -> Said | None:
         """All events that are there; None if there is anything else."""
@@ -165,10 +161,7 @@ class RunCutter:
     def _words(self, piece: bytes) -> str | None:
         """Of one event; None where it is not what it looks like."""
         if not self._is_bare:
-            found = self._padded.fullmatch(piece)
-            if found is None:
-                return None
-            piece = found[1]
+            (piece,) = self._padded([piece]) or (b"",)
         try:
             return _STRING.decode(b'"%b"' % piece)
         except (msgspec.DecodeError, UnicodeError):
@@ -198,9 +191,7 @@ class RunCutter:
 
     def words(self, pieces: Sequence[bytes]) -> list[str] | None:
         """The words of each; None where one says none, or is not what it looks like."""
-        said = pieces
-        if not self._is_bare:  # what is not what it looks like will be missing
-            said = self._padded_lines.findall(b"\n".join(pieces))
+        said = pieces if self._is_bare else self._padded(pieces)
         try:
             # A line feed is no letter of a JSON string: each of them ends where its piece does, or all are refused.
             found = _STRINGS.decode(b'["%b"]' % b'"\n,"'.join(said))
@@ -214,3 +205,7 @@ class RunCutter:
             return self._sample
         piece = pieces[-1].decode()
         return WireEvent(f"{self.mould.first}{piece}{self.mould.last}", self.mould.name)
+
+    def _padded(self, pieces: Sequence[bytes]) -> Sequence[bytes]:
+        """The words between padding, as they are written; what is not what it looks like is missing."""
+        return () if self._inside is None else self._inside.words(b"\n".join(pieces))

@@ -20,6 +20,7 @@ from fakes.forwarding import (
 from fakes.gateway import configured
 from fakes.pair import SECOND, UNMOVED, Pair, channel, good, provider, status
 from fakes.speakers import SPEAKERS
+from fakes.speakers.wire import frame
 from fakes.upstream import Behaviour, Exchange
 
 KINDS = [*SPEAKERS]
@@ -61,7 +62,14 @@ def module_pair() -> Iterator[Pair]:
             channel("quick", pair.second, "messages"),
             policy={"name": "hedged", "legs": 2, "delay_ms": 50},
         )  # fmt: skip
-        pair.serve(configured([*rows, hedged], UNMOVED, timeouts={"keep_alive": 30}))
+        lost = provider(
+            "lost", "messages", ["lost"],
+            channel("one", pair.second, "messages"), channel("two", pair.second, "messages"),
+            policy={"name": "hedged", "legs": 2, "delay_ms": 50},
+        )  # fmt: skip
+        after = provider("after", "messages", ["lost"], channel("main", pair.first, "messages"))
+        rows += [hedged, lost, after]
+        pair.serve(configured(rows, UNMOVED, timeouts={"keep_alive": 30}))
         yield pair
 
 
@@ -207,6 +215,7 @@ def test_when_nobody_else_can_answer_an_opened_stream_ends_with_an_error(
     assert endings(protocol, reply) == 1
     assert text_of(protocol, reply, stream=True) == ""
     assert "second-plain-responses/main: it says 500" in reply.raw.decode()
+    assert b": monoize-" not in reply.raw  # nobody answered
 
 
 @pytest.mark.spec("D10")
@@ -222,3 +231,72 @@ def test_in_a_race_nothing_is_opened_before_it_is_won(pair: Pair, protocol: str)
     assert text_of(protocol, reply, stream=True) == SECOND.text
     assert b": monoize-provider" not in reply.raw
     assert pair.exchanges == (1, 1)
+
+
+@pytest.mark.spec("D10")
+@pytest.mark.parametrize("protocol", HELD)
+def test_after_a_lost_race_it_is_opened_as_ever(pair: Pair, protocol: str):
+    pair.play(begins_and_answers, second=status(500))
+
+    with pair.caller.open(protocol, "lost") as line:
+        opened(line, protocol)
+        pair.first.exchange(0).allow()
+        reply = rest(line)
+
+    assert reply.headers["x-monoize-provider"] == "after"
+    assert text_of(protocol, reply, stream=True) == GREETING
+
+
+async def counts_and_breaks_off(exchange: Exchange) -> None:
+    counts = {"prompt_tokens": 3, "completion_tokens": 0, "total_tokens": 3}
+    await exchange.open_stream()
+    await exchange.chunk(frame({"id": "c", "model": "m", "choices": [], "usage": counts}))
+    exchange.reset()
+
+
+@pytest.mark.spec("D10", "T8", "T16")
+def test_a_chunk_that_the_caller_does_not_get_is_no_event(pair: Pair):
+    """Counts that nobody asked for."""
+    pair.play(counts_and_breaks_off)
+    kind = "chat_completion"
+    reply = pair.caller.ask(kind, model_of("plain", kind, kind), stream=True)
+    assert end_of(kind, reply, stream=True) == "complete"
+    assert text_of(kind, reply, stream=True) == SECOND.text
+    assert pair.exchanges == (1, 1)
+
+
+def envelope(**more: object) -> dict[str, object]:
+    asked = [{"role": "user", "content": "x"}]
+    model = model_of("plain", "messages", "chat_completion")
+    payload = {"model": model, "messages": asked, "stream": True}
+    return {"operation": "chat_completions", "payload": payload, **more}
+
+
+async def begins_and_fails_at_once(exchange: Exchange) -> None:
+    await exchange.open_stream()
+    await exchange.chunk(beginning(exchange)[0])
+    await exchange.chunk(exchange.speaker.error_frame("the provider is overloaded"))
+    await exchange.end_stream()
+
+
+async def begins_and_says_no_more(exchange: Exchange) -> None:
+    await exchange.open_stream()
+    await exchange.chunk(beginning(exchange)[0])
+    await exchange.silence()
+
+
+@pytest.mark.spec("D10", "D26")
+def test_an_envelope_names_who_answers_in_each_of_its_events(pair: Pair):
+    pair.play(begins_and_fails_at_once)
+    reply = pair.caller.post("/v1/operations", envelope())
+    named = {event.json["backend"]["name"] for event in reply.events if event.data != "[DONE]"}
+    assert named == {"second-plain-chat_completion"}
+
+
+@pytest.mark.spec("D10", "D27")
+def test_the_patience_of_an_envelope_is_for_the_first_word(pair: Pair):
+    pair.play(begins_and_says_no_more)
+    reply = pair.caller.post("/v1/operations", envelope(timeout_ms=400))
+    assert reply.status == 504
+    assert reply.json["result"]["error"]["code"] == "Timeout"
+    assert pair.first.exchange(0).closed.wait(25)

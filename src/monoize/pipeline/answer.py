@@ -53,11 +53,14 @@ async def _streamed(
     call: Call, receiving: Receiving, kit: Kit, trace: Trace, ticket: Ticket
 ) -> Answer:
     """Wait for a beginning, but no longer than the caller may be left without a sign of life (D10)."""
-    begun = trace.begun = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    # Each event of an envelope names its backend, and its patience is for the first of them.
+    begun = trace.begun = None if call.incoming.enveloped else loop.create_future()
     opening = asyncio.ensure_future(receiving)
     silence = kit.timeouts.keep_alive
+    signs = {opening} if begun is None else {opening, begun}
     try:
-        await asyncio.wait({opening, begun}, timeout=silence, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(signs, timeout=silence, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
         await abandon(opening)
         raise
@@ -73,32 +76,32 @@ async def _streamed(
         "cache-control": "no-cache",
         "x-accel-buffering": "no",  # T14
     }
-    closing = partial(_closing, trace, _Said.of(trace))
+    closing = partial(_closing, trace, _Head.of(trace))
     body = StreamBody(opening, encoder, writer, silence, closing, ticket, begun)
     return Answer(status=200, content_type=writer.content_type, headers=headers, body=body)
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _Head(msgspec.Struct, frozen=True):
     """What the head of a stream says of the attempt that was under way; another may have answered since (D10)."""
 
     route: tuple[str | None, str | None, int]
     dropped: tuple[str, ...]
 
     @classmethod
-    def of(cls, trace: Trace) -> _Said:
+    def of(cls, trace: Trace) -> _Head:
         route = (trace.provider, trace.channel, trace.attempts)
         return cls(route, trace.request_losses.dropped)
 
 
-def _closing(trace: Trace, said: _Said, response_losses: Losses) -> list[str]:
+def _closing(trace: Trace, head: _Head, response_losses: Losses) -> list[str]:
     """Remarks at the end of a stream: what its head could not say, or said otherwise."""
-    remarks, now, losses = [], _Said.of(trace), Losses()
-    if now.route != said.route:
+    remarks, now, losses = [], _Head.of(trace), Losses()
+    if now.route != head.route:
         provider, channel, attempts = now.route
         remarks.append(f"monoize-provider {provider}; channel={channel}; attempts={attempts}")
-    if now.dropped != said.dropped:
+    if now.dropped != head.dropped:
         losses = trace.request_losses
-    if now.dropped != said.dropped or response_losses.dropped:
+    if now.dropped != head.dropped or response_losses.dropped:
         remarks.append(f"monoize-translation {losses.and_(response_losses).header()}")
     return remarks
 

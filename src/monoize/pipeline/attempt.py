@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from functools import partial
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any
@@ -47,6 +48,7 @@ from monoize.urp import (
     ResponseStart,
     UrpRequest,
     UrpResponse,
+    WireEvent,
     renamed,
     replace,
 )
@@ -275,16 +277,17 @@ class Attempt:
 
     def _shown(self) -> Callable[[Frame], bool]:
         """Whether a frame becomes anything in the caller's protocol: until one does, others may answer (D10)."""
+        caller, request = self.call.incoming.protocol, self.call.sent
         if self.replays:
-            return _is_sent_on
+            return partial(_is_sent_on, hides=partial(caller.hides, request=request))
         reply = Reply(
-            request=self.call.sent,
+            request=request,
             model=self.call.requested_model,
             ids=self.kit.ids,
             created=0,
             losses=Losses(),
         )
-        encoder = self.call.incoming.protocol.stream_encoder(reply)
+        encoder = caller.stream_encoder(reply)
         encoder.opening(ResponseStart(id="", model=""))  # which shows nothing of the provider's
         return lambda frame: bool(encoder.frame(frame))
 
@@ -398,9 +401,9 @@ def _is_whole(end: Frame) -> bool:
     return any(all(choice.finish for choice in event.choices) for event in done)
 
 
-def _is_sent_on(frame: Frame) -> bool:
+def _is_sent_on(frame: Frame, hides: Callable[[WireEvent], bool]) -> bool:
     """Of a provider whose own events the caller gets."""
-    return frame.wire is not None or type(frame) is Run
+    return type(frame) is Run or (frame.wire is not None and not hides(frame.wire))
 
 
 _is_readable = attrgetter("readable")

@@ -153,12 +153,14 @@ class Race(Generic[A, T]):
         self._running: list[Leg[A, T]] = []  # in the order of their start
         self._subject: Leg[A, T] | None = None  # whose end is the end of the race
         self._began = course.clock.monotonic()
-        course.trace.begun = None  # the head names who answers, which is open until the end
         self._waited = course.trace.upstream_seconds
         self._next_at = self._began
 
     async def run(self, first: Turn) -> Leg[A, T] | None:
         """The leg that answered first; None: all have failed. Nobody else is running any more."""
+        trace = self._course.trace
+        # A stream that is opened names whom it is from, and that is not known before the end.
+        begun, trace.begun = trace.begun, None
         try:
             winner = await self._first_answer(first)
             await self._call_off(self._without(winner))
@@ -170,6 +172,8 @@ class Race(Generic[A, T]):
             self._count_time()
             if self._subject is not None:
                 self._subject.tell()
+        if winner is None:
+            trace.begun = begun
         return winner
 
     async def _first_answer(self, turn: Turn) -> Leg[A, T] | None:

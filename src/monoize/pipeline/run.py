@@ -23,9 +23,9 @@ __all__ = ["attempted", "prepared", "run"]
 
 
 async def run(incoming: Incoming, kit: Kit, trace: Trace, *, until: float | None = None) -> Answer:
-    """A failure before the first event is raised (D18); after it, it is part of the answer's body.
+    """A failure before the answer begins is raised (D18); after it, it is part of the answer's body.
 
-    `until`: the end of the caller's own patience for that first event, in the loop's time.
+    `until`: the end of the caller's own patience for that beginning, in the loop's time.
     """
     try:
         call = prepared(incoming, kit, trace)

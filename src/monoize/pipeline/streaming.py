@@ -165,8 +165,8 @@ class StreamBody(PassingBody):
             yield writer.events(encoder.event(Error(message="internal error", status=500)))
         await self._settle("success")
         yield writer.events(encoder.finish())
-        remarks = [writer.comment(text) for text in self._closing(encoder.reply.losses)]
-        yield b"".join(remarks) + writer.close()
+        remarks = () if self._received is None else self._closing(encoder.reply.losses)
+        yield b"".join(map(writer.comment, remarks)) + writer.close()
 
     async def _sign(self) -> bytes:
         """The next one of life while there is nothing to show; empty when there is."""
@@ -177,8 +177,10 @@ class StreamBody(PassingBody):
             return b""
         if begun is None or not begun.done():
             return self._writer.keep_alive
-        self._begun, self._has_opened = None, True
-        return self._events(self._encoder.opening(begun.result()))
+        self._begun = None
+        said = self._encoder.opening(begun.result())
+        self._has_opened = bool(said)
+        return self._events(said)
 
     def _open_passage(self, live: Live) -> None:
         outlet, passage, now = self._outlet, live.passage, asyncio.get_running_loop().time
@@ -224,6 +226,13 @@ class StreamBody(PassingBody):
     def _events(self, wires: list[WireEvent]) -> bytes:
         return self._writer.events(wires) if wires else b""
 
+    @property
+    def _received(self) -> Received | None:
+        """What somebody answered."""
+        opening = self._opening
+        known = opening.done() and not opening.cancelled() and opening.exception() is None
+        return opening.result() if known else None
+
     async def _settle_end(self, end: ResponseDone | Error) -> None:
         if isinstance(end, Error):
             await self._settle("error", stream_failure(end))
@@ -235,9 +244,7 @@ class StreamBody(PassingBody):
     ) -> None:
         if self._ticket is None:
             return
-        opening = self._opening
-        known = opening.done() and not opening.cancelled() and opening.exception() is None
-        received = opening.result() if known else None
+        received = self._received
         await self._ticket.settle(
             Ending(
                 status=status,

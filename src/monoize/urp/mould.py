@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,7 +19,7 @@ from monoize import wirejson
 if TYPE_CHECKING:
     from monoize.urp.stream import ReasoningDelta, TextDelta
 
-__all__ = ["Mould", "Path", "mould_of"]
+__all__ = ["Inside", "Mould", "Path", "mould_of"]
 
 Path: TypeAlias = tuple[str | int, ...]  # keys and positions, from the outermost object to a value
 
@@ -31,11 +32,12 @@ _COUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _BLANKS = re.compile(" *")
 # The same in bytes, but that a text is in ASCII; and words, of which only a parser knows whether they are a string.
 _IN_BYTES = {
-    _TEXT: rb'"[\x20\x21\x23-\x5b\x5d-\x7e]*"',
+    _TEXT: rb'"[\x20\x21\x23-\x5b\x5d-\x7e]*+"',
     _COUNT: rb"(?:0|[1-9][0-9]{0,17})",
-    _BLANKS: rb" *",
+    _BLANKS: rb" *+",
 }
-_WORDS_IN_BYTES = rb'([^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*)'
+_WORDS_IN_BYTES = rb'([^"\\\x00-\x1f]*+(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*+)*+)'
+_SIGNS = b"\x01\x02\x03\x04\x05\x06\x07\x08"  # that no JSON holds
 
 # What stands in the places of an empty mould; nobody else writes such letters.
 _MARK = '"\ue0b5\ue0b6\ue0b7"'
@@ -129,11 +131,15 @@ class Mould:
             stop = begin
         return start, stop
 
-    def inside(self) -> bytes:
-        """A pattern of what stands between the beginning and the end in the bytes of an event; its group are the words."""
-        ahead = [_IN_BYTES[p.kind] + re.escape(p.beside.encode()) for p in self._ahead]
-        behind = [re.escape(p.beside.encode()) + _IN_BYTES[p.kind] for p in reversed(self._behind)]
-        return b"".join([*ahead, _WORDS_IN_BYTES, *behind])
+    def inside(self) -> Inside | None:
+        """How to read the words out of what stands between the beginning and the end; None: there is no sign for a text."""
+        behind = self._behind[::-1]
+        texts = [padding.beside.encode() for padding in (*self._ahead, *behind)]
+        if not texts or len(texts) > len(_SIGNS) or not all(texts):
+            return None
+        ahead = tuple(padding.kind for padding in self._ahead)
+        pattern = _shape(ahead, tuple(padding.kind for padding in behind))
+        return Inside([(text, _SIGNS[i : i + 1]) for i, text in enumerate(texts)], pattern)
 
     def empty(self) -> str:
         """An event of this mould with marks in its places, to see what becomes of the text around them."""
@@ -148,6 +154,40 @@ class Mould:
         ahead = "".join(padding.mark + padding.beside for padding in self._ahead)
         behind = "".join(padding.beside + padding.mark for padding in reversed(self._behind))
         return f"{ahead}{_MARK[1:-1]}{behind}"
+
+
+class Inside:
+    """The pieces of events without the text that all of them share: where that stood there is a sign.
+
+    Only the order of the places is in the pattern, and not their texts, which hold the ids of one reply: few moulds need
+    one of their own.
+    """
+
+    __slots__ = ("_pattern", "_signs")
+
+    def __init__(self, signs: list[tuple[bytes, bytes]], pattern: re.Pattern[bytes]) -> None:
+        self._signs = signs
+        self._pattern = pattern
+
+    def words(self, pieces: bytes) -> list[bytes]:
+        """Of each piece, a line each, as it is written; those that are not of the mould are missing."""
+        for text, sign in self._signs:
+            if pieces.find(sign) >= 0:
+                return []
+            pieces = pieces.replace(text, sign)
+        return self._pattern.findall(pieces)
+
+
+@cache
+def _shape(
+    ahead: tuple[re.Pattern[str], ...], behind: tuple[re.Pattern[str], ...]
+) -> re.Pattern[bytes]:
+    """Of a line with these places ahead of the words and behind them, and a sign between any two."""
+    kinds = [*(_IN_BYTES[kind] for kind in ahead), _WORDS_IN_BYTES]
+    kinds += [_IN_BYTES[kind] for kind in behind]
+    signs = [re.escape(_SIGNS[i : i + 1]) for i in range(len(kinds) - 1)]
+    line = b"".join(kind + sign for kind, sign in zip(kinds, [*signs, b""], strict=True))
+    return re.compile(b"^%b$" % line, re.MULTILINE)
 
 
 def _padding(data: str, place: _Place, beside: str) -> _Padding:

@@ -23,8 +23,12 @@ from monoize.protocols.chat_completion.request_encode import PATH, encode_reques
 from monoize.protocols.chat_completion.response_decode import decode_response
 from monoize.protocols.chat_completion.response_encode import encode_response
 from monoize.protocols.chat_completion.stream_decode import ChatStreamDecoder
-from monoize.protocols.chat_completion.stream_encode import ChatStreamEncoder
-from monoize.urp import Audio, File, Image, Losses, UrpRequest, UrpResponse
+from monoize.protocols.chat_completion.stream_encode import (
+    ChatStreamEncoder,
+    is_hidden,
+    shows_usage,
+)
+from monoize.urp import Audio, File, Image, Losses, UrpRequest, UrpResponse, WireEvent
 
 __all__ = ["PROTOCOL", "ChatCompletion"]
 
@@ -81,6 +85,10 @@ class ChatCompletion(Protocol):
     @override
     def stream_encoder(self, reply: Reply) -> StreamEncoder:
         return ChatStreamEncoder(reply, self.model_paths)
+
+    @override
+    def hides(self, wire: WireEvent, request: UrpRequest) -> bool:
+        return is_hidden(wire, shows_usage=shows_usage(request))
 
     @override
     def decode_error(self, status: int, body: Any) -> ProviderError:

@@ -27,19 +27,19 @@ from monoize.urp import (
     ProviderEvent,
     ResponseDone,
     ResponseStart,
+    UrpRequest,
     UrpStreamEvent,
     WireEvent,
 )
 from monoize.urp.extra_body import flattened
 
-__all__ = ["ChatStreamEncoder"]
+__all__ = ["ChatStreamEncoder", "is_hidden", "shows_usage"]
 
 
 class ChatStreamEncoder(RunEncoder):
     def __init__(self, reply: Reply, model_paths: tuple[tuple[str, ...], ...]) -> None:
         super().__init__(reply, model_paths)
-        options = reply.request.extra_body.get("stream_options")
-        self._shows_usage = isinstance(options, dict) and bool(options.get("include_usage"))
+        self._shows_usage = shows_usage(reply.request)
         self._head: Json = {}
         self._same = False
         self._first_extra: Json = {}  # fields of a chat provider that go on the first chunk
@@ -50,10 +50,8 @@ class ChatStreamEncoder(RunEncoder):
 
     @override
     def replay(self, frame: Frame) -> list[WireEvent]:
-        """The provider's own chunk, but one `[DONE]` only, and no counts that the caller did not ask for."""
-        if frame.wire is None or frame.wire.data.strip() == DONE:
-            return []
-        if not self._shows_usage and _is_usage_only(frame.wire.data):
+        """The provider's own chunk."""
+        if frame.wire is None or is_hidden(frame.wire, shows_usage=self._shows_usage):
             return []
         return super().replay(frame)
 
@@ -182,6 +180,17 @@ class ChatStreamEncoder(RunEncoder):
         word = encode_finish(end.finish, calls=writer.calls > 0, legacy=writer.is_legacy)
         entry: Json = {"finish_reason": word}
         return self._chunk(end.index, {}, flattened(entry, end.extra_body if self._same else {}))
+
+
+def shows_usage(request: UrpRequest) -> bool:
+    """Whether the caller asked for the counts of a stream."""
+    options = request.extra_body.get("stream_options")
+    return isinstance(options, dict) and bool(options.get("include_usage"))
+
+
+def is_hidden(wire: WireEvent, *, shows_usage: bool) -> bool:
+    """Of a provider's own chunks: one `[DONE]` only, which is ours, and no counts that the caller did not ask for."""
+    return wire.data.strip() == DONE or (not shows_usage and _is_usage_only(wire.data))
 
 
 def _is_usage_only(data: str) -> bool:
